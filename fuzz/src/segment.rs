@@ -1,5 +1,5 @@
 //! Segments of the log, mutated record by record. The layout is at the head of
-//! `crates/firndb/src/log/format.rs`.
+//! `crates/firndb/src/log/format/record.rs`.
 
 use crate::frozen::{u32_at, u64_at};
 use crate::mutate::{Rng, in_place, plain, put, resize};

@@ -1,10 +1,10 @@
-//! Continuous integration: the steps in order, each with its name and time, up to the first
-//! failure.
+//! Continuous integration: runs the steps in order, up to the first failure, and prints the name
+//! and the time of each.
 
-use crate::{Outcome, cargo, finish, suite, tidy};
+use crate::{Outcome, cargo, finish, licences, suite, tidy};
 use std::time::Instant;
 
-/// Runs every step. The last line on standard output is the sum over all tests.
+/// Runs all steps. The last line on standard output counts all tests.
 pub fn run() -> Outcome {
     step("fmt", || finish(&mut cargo(&["fmt", "--all", "--", "--check"])))?;
     step("clippy", || {
@@ -12,7 +12,7 @@ pub fn run() -> Outcome {
         finish(&mut cargo(&args))
     })?;
     step("clippy of fuzz", || {
-        // Without the engine, which is C++: the same folder of the build, for what is the same.
+        // Without the engine, which is C++. Shares the target directory with the workspace.
         let mut command = cargo(&["clippy", "--locked", "--no-default-features"]);
         command.args(["--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"]);
         finish(command.args(["--", "-D", "warnings"]))
@@ -22,6 +22,7 @@ pub fn run() -> Outcome {
         finish(command.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
     step("tidy", tidy::run)?;
+    step("licences", licences::run)?;
     let mut totals = suite::Totals::default();
     let outcome = step("test", || suite::run_and_count(&["--locked"], &mut totals));
     totals.print();

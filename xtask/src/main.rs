@@ -4,8 +4,10 @@
 //! dependencies: this crate builds in seconds and works where nothing but cargo is installed.
 
 mod ci;
+mod cross;
 mod fresh;
 mod fuzz;
+mod licences;
 mod proof;
 mod suite;
 mod tidy;
@@ -17,7 +19,7 @@ use std::process::{Command, ExitCode};
 const HELP: &str = "\
 usage: cargo xtask VERB
 
-  ci                     formatting, clippy, documentation, tidy, all tests
+  ci                     formatting, clippy, documentation, tidy, licences, all tests
   test [ARGS]            all tests; ARGS go to `cargo test`
   proof [--only a,b]     the long proofs at their full size, in release mode, and each fuzz target
                          for a minute; --list names the parts
@@ -25,6 +27,8 @@ usage: cargo xtask VERB
                          fuzzes a target, here for 60 s; `fuzz TARGET FILE...` runs inputs once
   fresh [demo] [test]    both commands of the README in a bare Debian made by debootstrap, as root
   tidy                   the rules of the house, checked over the files git knows
+  licences               every dependency has an accepted licence
+  cross                  type-checks the other supported targets that are installed
   bench search|table|log|limits|index [--peers a,b] [ARGS]
                          the benchmarks, in release mode
 ";
@@ -38,6 +42,8 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(),
         ["test", rest @ ..] => suite::run(rest),
         ["tidy"] => tidy::run(),
+        ["licences"] => licences::run(),
+        ["cross"] => cross::run(),
         ["bench", rest @ ..] => bench(rest),
         ["proof", rest @ ..] => proof::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),

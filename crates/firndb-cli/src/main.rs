@@ -1,12 +1,9 @@
 //! `firn`: the command line of FirnDB. One file a command under `cmd/`.
 #![allow(rustdoc::broken_intra_doc_links, reason = "comments are the help text: [x] is optional x")]
 
-mod avro;
 mod cmd;
 mod failure;
-mod ingest;
 mod output;
-mod records;
 mod target;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as UsageError};

@@ -1,9 +1,12 @@
 //! What the commands print: tables for eyes, JSON lines for programs, both on standard output.
 
+pub use firndb_ingest::value::{from_hex, to_json, to_text};
+pub use hex::encode as hex;
+
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentLineStyle, LineStyle};
 use comfy_table::{Table, TableStyle, Width};
 use console::Term;
-use firndb::search::{Number, Value, timestamp_to_text};
+use firndb::search::Number;
 use firndb::{Error, Result};
 use serde_json::Value as Json;
 use std::fmt::Display;
@@ -53,7 +56,7 @@ impl Write for Out {
 }
 
 /// The name of standard output in errors.
-const STDOUT: &str = "standard output";
+pub const STDOUT: &str = "standard output";
 
 pub fn stdout_error(error: io::Error) -> Error {
     Error::io("write", Path::new(STDOUT), error)
@@ -196,48 +199,6 @@ fn visible(text: &str, limit: usize) -> String {
         }
     }
     shown
-}
-
-/// A value as people read it and as CSV has it: text without quotes.
-pub fn to_text(value: &Value) -> String {
-    match value {
-        Value::Str(v) => v.clone(),
-        Value::Timestamp(v) => timestamp_to_text(*v),
-        Value::Bytes(v) => hex(v),
-        value => value.to_string(),
-    }
-}
-
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    let digit = |v: u8| char::from(b"0123456789abcdef"[usize::from(v)]);
-    bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
-}
-
-/// The bytes that hexadecimal digits stand for.
-pub fn from_hex(text: &str) -> Result<Vec<u8>> {
-    let digits = text.trim().as_bytes();
-    let digit = |c: u8| (c as char).to_digit(16).map(|v| v as u8);
-    let byte = |pair: &[u8]| match pair {
-        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-        _ => None,
-    };
-    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
-    bytes.ok_or_else(|| {
-        let shown: String = text.trim().chars().take(60).collect();
-        Error::invalid(format!("`{shown}` is not hexadecimal digits, two a byte"))
-    })
-}
-
-/// A value as JSON: timestamps as RFC 3339 text, bytes as hexadecimal text, infinities as text.
-pub fn to_json(value: &Value) -> Json {
-    match value {
-        Value::Bool(v) => Json::from(*v),
-        Value::I64(v) => Json::from(*v),
-        Value::U64(v) => Json::from(*v),
-        Value::F64(v) if v.is_finite() => Json::from(*v),
-        value => Json::from(to_text(value)),
-    }
 }
 
 /// A sum as JSON: a number if JSON readers can hold it, else text.

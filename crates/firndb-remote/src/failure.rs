@@ -1,4 +1,4 @@
-//! Errors of stores in FirnDB's words: what went wrong, where, and what to do.
+//! Converts errors of object stores into FirnDB errors: what failed, where, and what may help.
 
 use firndb::{Error, ErrorKind, redact};
 use object_store::Error as Store;
@@ -30,7 +30,7 @@ pub(crate) fn of_store(error: Store, place: &str) -> Error {
     Error::new(kind, message).in_file(Path::new(place))
 }
 
-/// What may help against an error that says this.
+/// A remedy for an error with this text.
 fn advice(place: &str, text: &str) -> &'static str {
     if place.starts_with("hdfs:") {
         "; look at the network, at HADOOP_USER_NAME and HADOOP_CONF_DIR, then try again"
@@ -44,7 +44,7 @@ fn advice(place: &str, text: &str) -> &'static str {
     }
 }
 
-/// An error and its causes in one line, without what is said twice and without credentials.
+/// Formats an error and its causes in one line, without repetitions and without credentials.
 pub(crate) fn root(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -55,7 +55,7 @@ pub(crate) fn root(error: &(dyn std::error::Error + 'static)) -> String {
         }
         source = cause.source();
     }
-    // Servers written in Java tell where in their source it happened.
+    // Java servers append the location in their source code.
     let text = text.split("\n\tat ").next().unwrap_or_default();
     redact(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_error_says_a_secret() {
+    fn errors_contain_no_credentials() {
         let source = "no answer from http://user:secret@minio:9000/b?X-Amz-Signature=secret";
         let error = Store::Generic { store: "S3", source: source.into() };
         let text = of_store(error, "s3://b/a").to_string();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn every_error_says_where_and_what_to_do() {
+    fn errors_name_the_location_and_a_remedy() {
         let source = |text: &str| -> Box<dyn std::error::Error + Send + Sync> { text.into() };
         let path = || "a".to_string();
         let generic = |text| Store::Generic { store: "S3", source: source(text) };

@@ -1,10 +1,11 @@
-//! HDFS as a store of objects: the client of the crate `hdfs-native-object-store`, and what a
-//! catalog needs beyond it.
+//! HDFS as an object store: wraps the client of the crate `hdfs-native-object-store` and adds what
+//! a catalog needs.
 //!
-//! The client writes a file beside its name and renames it when it is whole, with or without leave
-//! to replace: so puts are atomic, and of two creates one wins. But it waits for ever for a server
-//! that says nothing, and its copies grow under their final names. Here every step has a time,
-//! after which the connections are given up, and copies come into being whole.
+//! The client writes a file under a temporary name and renames it once it is complete, with or
+//! without replacing an existing file. Hence puts are atomic, and exactly one of two concurrent
+//! creates succeeds. But the client waits indefinitely for an unresponsive server, and its copies
+//! grow under their final names. This wrapper limits the duration of every step, abandons the
+//! connections after a timeout, and makes copies atomic.
 
 use crate::failure;
 use crate::store::Patience;
@@ -22,15 +23,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// A file system of HDFS. Clones are the same one.
+/// An HDFS file system. Clones refer to the same one.
 #[derive(Clone)]
 pub(crate) struct Hdfs(Arc<Shared>);
 
 struct Shared {
-    /// `hdfs://` and a host with its port, or the name of a service in Hadoop's configuration.
+    /// `hdfs://` and a host with its port, or the name of a service in the Hadoop configuration.
     url: String,
     handle: Handle,
-    /// The longest time for one step.
+    /// Longest duration of one step.
     limit: Duration,
     client: Mutex<Arc<HdfsObjectStore>>,
 }
@@ -48,8 +49,8 @@ impl fmt::Display for Hdfs {
 }
 
 impl Hdfs {
-    /// The file system of a name node, `HOST:PORT`, or of a name service. Nothing is asked of it
-    /// yet; `handle` is where its connections live.
+    /// Opens the file system of a name node, `HOST:PORT`, or of a name service. Does not contact it
+    /// yet. Connections run on `handle`.
     pub(crate) fn new(server: &str, handle: Handle, patience: Patience) -> firndb::Result<Hdfs> {
         let url = format!("hdfs://{server}");
         let client = connect(&url, &handle).map_err(|e| {
@@ -68,7 +69,7 @@ impl Hdfs {
         self.0.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The outcome of one step.
+    /// Runs one step with the time limit.
     async fn step<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         match tokio::time::timeout(self.0.limit, work).await {
             Ok(outcome) => outcome,
@@ -76,7 +77,7 @@ impl Hdfs {
         }
     }
 
-    /// Each item in its time.
+    /// Applies the time limit to each item of a stream.
     fn steps<T: Send + 'static>(
         &self,
         items: BoxStream<'static, Result<T>>,
@@ -90,8 +91,8 @@ impl Hdfs {
         stream::unfold((items, self.clone()), next).boxed()
     }
 
-    /// The error of a step that took too long. A connection over which nothing comes any more looks
-    /// alive to the client, so it gets new ones.
+    /// The error of a step that exceeded the limit. The client considers a silent connection alive,
+    /// so it is given new connections.
     fn late(&self) -> object_store::Error {
         if let Ok(client) = connect(&self.0.url, &self.0.handle) {
             *self.0.client.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(client);
@@ -161,13 +162,13 @@ impl ObjectStore for Hdfs {
         };
         let copied = copied.await;
         if copied.is_err() {
-            let _ = parts.abort().await; // Best effort: what stays is swept later.
+            let _ = parts.abort().await; // Best effort: `sweep` removes what remains.
         }
         copied
     }
 }
 
-/// An upload whose steps have their times.
+/// An upload whose steps have the time limit.
 #[derive(Debug)]
 struct Parts {
     parts: Box<dyn MultipartUpload>,

@@ -1,9 +1,9 @@
-//! A catalog that a web server shows: its files as they are in the directory or the bucket, to be
-//! read and nothing else. A relay is such a server, too.
+//! A read-only catalog on a web server that serves the files of a catalog directory or bucket. A
+//! relay is such a server, too.
 //!
-//! The server must answer ranges if files are longer than one piece, and show what is in a folder
-//! (`index.rs` reads that). It should send an `ETag` with a folder: then asking whether there is
-//! something new costs an answer without a body.
+//! The server must support range requests if files are longer than one piece, and must be able to
+//! list folders (parsed by `index.rs`). It should send an `ETag` with a folder: then checking for
+//! new versions costs a response without a body.
 
 use crate::Patience;
 use crate::failure;
@@ -18,22 +18,22 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The longest index of a folder.
+/// Longest index of a folder in bytes.
 const MAX_INDEX: usize = 64 << 20;
 
-/// Folders whose indexes are kept.
+/// Folders whose indexes are cached.
 const MAX_KEPT: usize = 64;
 
-/// A catalog behind a URL, read-only.
+/// A read-only catalog at a URL.
 #[derive(Debug)]
 pub struct HttpOrigin {
     server: Arc<Server>,
     runtime: Runtime,
-    /// The index of a folder and its `ETag`, as they were seen last.
+    /// The index of each folder and its `ETag`, as last received.
     kept: Mutex<HashMap<String, (String, Vec<Entry>)>>,
 }
 
-/// A server, and how it is asked.
+/// A web server and the client to access it.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) client: Client,
@@ -48,7 +48,7 @@ impl fmt::Debug for Server {
 }
 
 impl HttpOrigin {
-    /// The catalog under a URL. Nothing is asked of the server yet.
+    /// Opens the catalog at a URL. Does not contact the server yet.
     pub fn new(url: &str, patience: Patience) -> Result<HttpOrigin> {
         let server = Server::new(url, patience, Client::builder())?;
         let (server, kept) = (Arc::new(server), Mutex::default());
@@ -115,11 +115,11 @@ impl Origin for HttpOrigin {
     }
 }
 
-/// What a server says of a folder.
+/// The response for the index of a folder.
 enum Index {
-    /// As before.
+    /// The folder is unchanged.
     Same,
-    /// There is none.
+    /// The folder does not exist.
     Missing,
     New(Option<String>, Vec<Entry>),
 }
@@ -137,7 +137,7 @@ impl Server {
         Ok(Server { client, url: parsed, retries: patience.retries })
     }
 
-    /// The URL as it may be shown.
+    /// The URL without credentials, for messages.
     pub(crate) fn shown(&self) -> String {
         redact_url(self.url.as_str())
     }
@@ -154,7 +154,7 @@ impl Server {
         self.again(|| self.read_once(object, offset, len)).await
     }
 
-    /// [`Server::read`] without another attempt; `len` is not 0.
+    /// [`Server::read`] without retries; `len` is not 0.
     pub(crate) async fn read_once(
         &self,
         object: &str,
@@ -184,7 +184,7 @@ impl Server {
         self.again(ask).await
     }
 
-    /// Calls once more, after a while that doubles, if the failure is one that may pass.
+    /// Retries failures that may be temporary, after a pause that doubles each time.
     async fn again<T, F>(&self, call: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T, Failed>>,
@@ -205,7 +205,7 @@ impl Server {
 pub(crate) struct Failed {
     pub(crate) error: Error,
     may_pass: bool,
-    /// When the server said to come again.
+    /// The pause that the server asked for.
     pub(crate) retry_after: Option<Duration>,
 }
 
@@ -220,7 +220,7 @@ impl Failed {
         Failed::new(ErrorKind::Io, message, true).at(url)
     }
 
-    /// The error of an answer with another status than those that are known.
+    /// The error of a response with an unexpected status.
     fn status(status: StatusCode) -> Failed {
         let passes = status.is_server_error()
             || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
@@ -233,7 +233,7 @@ impl Failed {
     }
 }
 
-/// The bytes from `offset` on that an answer gives, at most `len`.
+/// At most `len` bytes of a response, from `offset` on.
 async fn part(answer: Response, offset: u64, len: usize) -> Result<Vec<u8>, Failed> {
     let wrong = |message: &str| Err(Failed::new(ErrorKind::Io, message, true));
     let expected = match answer.status() {
@@ -258,7 +258,7 @@ async fn part(answer: Response, offset: u64, len: usize) -> Result<Vec<u8>, Fail
         }
         status => {
             let said = answer.headers().get(RETRY_AFTER).map(|value| value.to_str());
-            // Instead of seconds it may be a date.
+            // The header may also contain a date, which is ignored.
             let seconds = |text: &str| text.trim().parse().unwrap_or(1);
             let retry_after = said.map(|text| Duration::from_secs(text.map_or(1, seconds)));
             return Err(Failed { retry_after, ..Failed::status(status) });
@@ -273,13 +273,13 @@ async fn part(answer: Response, offset: u64, len: usize) -> Result<Vec<u8>, Fail
     }
 }
 
-/// The start and the length of the whole in `bytes 0-1/2`.
+/// The start of the range and the total length, in `bytes 0-1/2`.
 fn content_range(text: &str) -> Option<(u64, u64)> {
     let (range, whole) = text.strip_prefix("bytes ")?.split_once('/')?;
     Some((range.split_once('-')?.0.parse().ok()?, whole.parse().ok()?))
 }
 
-/// The body of an answer, but no more than `len` bytes of it.
+/// The body of a response, but at most `len` bytes.
 async fn body(mut answer: Response, len: usize) -> Result<Vec<u8>, Failed> {
     let mut bytes = Vec::new();
     while bytes.len() < len {

@@ -1,23 +1,23 @@
-//! What is in a folder of a web server: there is no standard for it, but most servers can show a
-//! page of links, and some a list in JSON.
+//! Parses the index of a folder on a web server. There is no standard for it, but most servers can
+//! send a page of links, and some a list in JSON.
 //!
 //! ```text
 //! ["a.json", "folder/"]                              a relay of FirnDB
 //! [{"name": "a.json", "type": "file"}, ...]          nginx with autoindex_format json; Caddy
-//! <a href="a.json">...</a> <a href="folder/">        everybody else: links to what is in it
+//! <a href="a.json">...</a> <a href="folder/">        all other servers: links to the entries
 //! ```
 
 use reqwest::Url;
 use serde_json::Value as Json;
 
-/// A thing in a folder.
+/// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) is_folder: bool,
 }
 
-/// Reads the index of the folder `url`, sorted. `None` if the page is neither JSON nor HTML.
+/// Parses the index of the folder `url`, sorted. `None` if the page is neither JSON nor HTML.
 pub(crate) fn parse(url: &Url, page: &str) -> Option<Vec<Entry>> {
     let mut entries: Vec<Entry> = match serde_json::from_str::<Vec<Json>>(page) {
         Ok(list) => list.iter().filter_map(of_json).collect(),
@@ -38,14 +38,14 @@ fn of_json(item: &Json) -> Option<Entry> {
     Some(entry)
 }
 
-/// `name`, or `name/` for a folder.
+/// Formats an entry: `name`, or `name/` for a folder.
 fn of_name(name: &str) -> Option<Entry> {
     let stem = name.strip_suffix('/').unwrap_or(name);
     let is_plain = !stem.is_empty() && !stem.starts_with('.') && !stem.contains(['/', '?', '#']);
     is_plain.then(|| Entry { name: stem.to_string(), is_folder: stem.len() < name.len() })
 }
 
-/// What a link leads to, if that is in the folder.
+/// The entry that a link leads to, if it is in the folder.
 fn of_link(url: &Url, link: &str) -> Option<Entry> {
     let to = url.join(link).ok()?;
     if to.origin() != url.origin() || to.query().is_some() {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_servers_are_read() {
+    fn parses_the_indexes_of_common_servers() {
         let expected = Some(vec!["2.json".to_string(), "files/".to_string()]);
         for page in [
             r#"["2.json", "files/", "../", "a/b", ".hidden", ""]"#,

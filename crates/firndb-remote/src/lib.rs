@@ -1,15 +1,16 @@
 //! Catalogs of FirnDB in object stores, in HDFS, and over HTTP.
 //!
-//! | type | what it is |
+//! | type | purpose |
 //! |---|---|
-//! | [`open`], [`create`] | a catalog by its place: a directory, `s3://`, `hdfs://`, `https://` |
-//! | [`ObjectOrigin`] | objects of S3, of HDFS, or of any store that `object_store` knows |
-//! | [`HttpOrigin`] | a catalog that a web server shows: to read |
+//! | [`open`], [`create`] | open a catalog: a directory, `s3://`, `hdfs://` or `https://` |
+//! | [`ObjectOrigin`] | objects in S3, in HDFS, or in any store supported by `object_store` |
+//! | [`HttpOrigin`] | a read-only catalog on a web server |
 //! | [`Relay`] | serves the files of readers over HTTP |
-//! | [`Peers`] | asks relays for files before it asks the catalog |
+//! | [`Peers`] | fetches files from relays and falls back to the catalog |
 //!
-//! The library `firndb` has neither an async runtime nor HTTP in it; this crate has both, hidden
-//! behind [`firndb::catalog::Origin`]: calls block. HDFS is the feature `hdfs`, on by default.
+//! The library `firndb` contains neither an async runtime nor HTTP. This crate contains both behind
+//! the blocking interface [`firndb::catalog::Origin`]. HDFS is the feature `hdfs`, which is on by
+//! default.
 
 mod failure;
 #[cfg(feature = "hdfs")]
@@ -36,13 +37,14 @@ use firndb::catalog::{Catalog, Origin};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The catalog at a place, named as [`Place::parse`] reads it. `NotFound` if there is no such
-/// directory or bucket; an empty prefix of a bucket is an empty catalog.
+/// Opens the catalog at a location, as parsed by [`Place::parse`]. `NotFound` if the directory or
+/// bucket does not exist; an empty prefix of a bucket is an empty catalog.
 pub fn open(place: &str) -> Result<Catalog> {
     at(place, |dir| Catalog::open(dir))
 }
 
-/// The catalog at a place, as [`open`]; a directory is made if it is missing, a bucket is not.
+/// Opens the catalog at a location like [`open`]. Creates a missing directory, but not a missing
+/// bucket.
 pub fn create(place: &str) -> Result<Catalog> {
     at(place, |dir| Catalog::create(dir))
 }

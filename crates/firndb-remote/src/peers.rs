@@ -1,16 +1,18 @@
-//! Readers that help each other: a file comes from a relay nearby rather than from the catalog.
+//! An origin that fetches files from relays on nearby machines, and otherwise from the catalog.
 //!
-//! Each file belongs to one of the peers, which all readers choose alike: the one whose URL hashes
-//! highest together with the file's BLAKE3. A reader asks this peer, which gives the file or has
-//! the reader wait until it has it; the peer itself asks the catalog. So the catalog sends each
-//! file once, however many readers want it at the same moment. A peer that cannot be reached, or
-//! that has nothing to give, is passed over, in an order that is again the same for all; after a
-//! few of them a reader asks the catalog.
+//! Each file is assigned to one peer by rendezvous hashing (Thaler and Ravishankar, 1998): the peer
+//! whose URL, hashed together with the BLAKE3 of the file, gives the highest value. All readers
+//! compute the same assignment. A reader requests the file from this peer, which sends it or makes
+//! the reader wait until it has fetched the file; the peer itself reads from the catalog. So the
+//! catalog sends each file once, however many readers request it at the same time. A peer that is
+//! unreachable or has nothing to send is skipped, in an order that is again the same for all
+//! readers. After a few peers a reader turns to the catalog.
 //!
-//! Peers need not be trusted: versions come from the catalog, and their manifests say what the
-//! bytes of each file must be. Of a file that turns out to be wrong, nothing is taken again from
-//! those who gave of it. A redirect is a failure: a peer must not send a reader anywhere else. And
-//! peers have a budget: the time that they let a reader wait in vain, all of them together for all
+//! Peers need not be trusted. Manifests come from the catalog and contain the hashes of the files.
+//! If a file turns out to be wrong, the peers that sent parts of it are not used for it again.
+//! Redirects count as failures, because a peer must not direct a reader elsewhere. Waiting for
+//! peers is limited by a budget per version; once it is used up, the remaining files are read from
+//! the catalog.
 //! files of a version, after which the catalog is asked for what is left.
 
 use crate::Patience;
@@ -29,40 +31,41 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Peers that are asked for a file before the catalog is.
+/// Peers to try for a file before the catalog.
 const MOST: usize = 3;
 
-/// How long a peer that did not answer is left alone.
+/// Pause after a peer did not respond.
 const COOL: Duration = Duration::from_secs(5);
 
-/// How long a peer that gave something wrong is left alone.
+/// Pause after a peer sent wrong bytes.
 const BANNED: Duration = Duration::from_secs(300);
 
-/// How often the time of one request peers may take in all without giving something for it, while
-/// a reader fetches a version.
+/// The budget for waiting in vain while a version is fetched, in multiples of the limit for one
+/// request.
 const BUDGET: u32 = 3;
 
-/// Bytes per second that a peer gives at least; the time that it takes longer is taken in vain.
+/// Slowest acceptable rate of a peer in bytes per second. Time beyond that counts against the
+/// budget.
 const RATE: f64 = (1 << 20) as f64;
 
-/// The shortest pause before a peer that is fetching a file is asked again.
+/// Shortest pause before a peer that is fetching a file is asked again.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Files of which is known who failed; when there are more, it is forgotten.
+/// Files whose failures are remembered. Beyond that number all are forgotten.
 const MAX_KNOWN: usize = 4096;
 
-/// A catalog that is asked for files only if no peer has them.
+/// A catalog whose files are read from peers where possible.
 pub struct Peers {
     origin: Arc<dyn Origin>,
     peers: Vec<Peer>,
-    /// The longest time in vain for a version.
+    /// The budget: how long a reader may wait in vain per version.
     budget: Duration,
     spent: Mutex<Spent>,
     runtime: Runtime,
     files: Mutex<HashMap<String, Tried>>,
 }
 
-/// Time in which peers gave nothing.
+/// The time in which peers have sent nothing useful.
 #[derive(Default)]
 struct Spent {
     time: Duration,
@@ -70,7 +73,7 @@ struct Spent {
 }
 
 impl Spent {
-    /// Adds the time between two moments, but for what another thread has added of it.
+    /// Adds the time between two moments, except what another thread has already added.
     fn add(&mut self, from: Instant, to: Instant) {
         let from = self.until.map_or(from, |until| until.max(from));
         if from < to {
@@ -82,12 +85,12 @@ impl Spent {
 
 struct Peer {
     server: Arc<Server>,
-    /// This is the reader itself.
+    /// The peer is this reader itself.
     is_self: bool,
     away_until: Mutex<Option<Instant>>,
 }
 
-/// What is known of a file. Peers are named by their places in the list.
+/// What is known about a file. Peers are identified by their indexes in the list.
 #[derive(Default)]
 struct Tried {
     gave: BTreeSet<usize>,
@@ -103,11 +106,11 @@ impl fmt::Debug for Peers {
 }
 
 impl Peers {
-    /// The catalog `origin`, and relays under these URLs. All readers of a place should be given
-    /// the same list, in which each that has a relay finds itself: `relay` is its own, already
-    /// listening. `patience` is for peers, and should be short: a reader that fetches a version
-    /// waits in vain for all of them together no longer than three times `patience.request`, and
-    /// then asks `origin` for what is left.
+    /// Wraps the catalog `origin` with relays at these URLs. All readers of a location should use
+    /// the same list. If this reader has a relay, the list must contain it, and `relay` must be
+    /// that relay, already listening. `patience` applies to requests to peers and should be short:
+    /// while it fetches a version, a reader waits in vain for peers no longer than three times
+    /// `patience.request` in total, and then reads the remaining files from `origin`.
     pub fn new(
         origin: Arc<dyn Origin>,
         urls: &[String],
@@ -122,7 +125,7 @@ impl Peers {
                 let message = format!("`{shown}` is no URL of a peer: write http://HOST:PORT");
                 return Err(Error::invalid(message));
             };
-            // Neighbours are not behind a proxy, and not where another one says.
+            // Peers are nearby: without proxies, and without redirects.
             let redirect = reqwest::redirect::Policy::none();
             let client = reqwest::Client::builder().no_proxy().redirect(redirect);
             let server = Arc::new(Server::new(&url, patience, client)?);
@@ -141,14 +144,14 @@ impl Peers {
         Ok(Peers { origin, peers, budget, spent, runtime, files })
     }
 
-    /// Patience that fits peers: they are near, and there are others. A second for a connection,
-    /// ten for a request, and so half a minute in vain for a version.
+    /// Limits for nearby peers: 1 second to connect and 10 seconds per request, hence a budget of
+    /// 30 seconds per version.
     pub fn patience() -> Patience {
         let (connect, request) = (Duration::from_secs(1), Duration::from_secs(10));
         Patience { connect, request, retries: 0 }
     }
 
-    /// The peers in the order in which they are asked for a file.
+    /// The peers, in the order in which they are tried for a file.
     fn order(&self, blake3: &str) -> Vec<usize> {
         let weight = |peer: &usize| {
             let url = self.peers[*peer].server.url.as_str();
@@ -159,7 +162,7 @@ impl Peers {
         order
     }
 
-    /// Whom to ask for an object now; `None` is the catalog.
+    /// The next peer to try for an object; `None` is the catalog.
     fn next(&self, object: &str, blake3: &str) -> Option<usize> {
         if self.left(object).is_zero() {
             return None;
@@ -180,7 +183,7 @@ impl Peers {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes something about an object.
+    /// Records an event about an object.
     fn note<T>(&self, object: &str, note: impl FnOnce(&mut Tried) -> T) -> T {
         let mut files = self.files();
         if files.len() >= MAX_KNOWN && !files.contains_key(object) {
@@ -189,21 +192,21 @@ impl Peers {
         note(files.entry(object.to_string()).or_default())
     }
 
-    /// How long peers may still take in vain, for all files and for this one.
+    /// The remaining budget, for all files and for this one.
     fn left(&self, object: &str) -> Duration {
         let spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner).time;
         let here = self.files().get(object).map_or(Duration::ZERO, |tried| tried.spent.time);
         self.budget.saturating_sub(spent.max(here))
     }
 
-    /// Peers gave nothing of an object since this moment.
+    /// Records that peers have sent nothing of an object since this moment.
     fn spend(&self, object: &str, since: Instant) {
         let now = Instant::now();
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).add(since, now);
         self.note(object, |tried| tried.spent.add(since, now));
     }
 
-    /// The bytes from a peer; `None` if it is of no help.
+    /// The bytes as sent by a peer; `None` if it could not help.
     fn ask(&self, peer: usize, object: &str, offset: u64, len: usize) -> Option<Vec<u8>> {
         let mut has_waited = false;
         loop {
@@ -214,7 +217,7 @@ impl Peers {
                     self.spend(object, asked + Duration::from_secs_f64(len as f64 / RATE));
                     return Some(bytes);
                 }
-                Some(Ok(_)) => {} // It has not all of the file.
+                Some(Ok(_)) => {} // The peer does not have the complete file.
                 Some(Err(Failed { retry_after: Some(pause), .. })) => {
                     let pause = pause.max(PAUSE);
                     if pause <= left.saturating_sub(asked.elapsed()) {
@@ -234,7 +237,7 @@ impl Peers {
         }
     }
 
-    /// One request, which may take so long; `None` if it takes longer.
+    /// One request with a time limit; `None` if it takes longer.
     fn ask_once(
         &self,
         peer: usize,
@@ -264,7 +267,7 @@ impl Peer {
     }
 }
 
-/// The BLAKE3 in the name of a file's object; `None` for what is no file.
+/// The BLAKE3 in the name of a file's object; `None` for other objects.
 fn blake3_of(object: &str) -> Option<&str> {
     let (folder, file) = object.rsplit_once('/')?;
     if !folder.ends_with("/files") {
@@ -273,7 +276,7 @@ fn blake3_of(object: &str) -> Option<&str> {
     file.split_once('-').map(|(_, blake3)| blake3)
 }
 
-/// Which of the servers is this relay: that one answers at once.
+/// The peer that is this relay. It responds immediately.
 async fn which_is(servers: &[Arc<Server>], id: &str) -> Option<usize> {
     let asked = servers.iter().enumerate().map(|(n, server)| async move {
         let asked = server.client.get(server.url.clone()).send();
@@ -331,7 +334,7 @@ impl Origin for Peers {
         self.origin.begin();
     }
 
-    /// None, although the catalog may be on this machine: files come from peers.
+    /// `None` even if the catalog is on this machine: files come from peers.
     fn file(&self, _: &str) -> Option<PathBuf> {
         None
     }

@@ -1,32 +1,33 @@
-//! Names of places: what `s3://bucket/prefix`, `hdfs://host:port/folder`, `https://host/folder`
-//! and directories are told apart by.
+//! Locations of catalogs: `s3://bucket/prefix`, `hdfs://host:port/folder`, `https://host/folder`,
+//! and directories.
 
 use firndb::{Error, Result, redact_url};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a catalog is.
+/// The location of a catalog.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Place {
-    /// A directory of this machine.
+    /// A directory on this machine.
     Directory(PathBuf),
-    /// Objects of an S3 bucket whose names begin with the prefix (no slash at its ends, perhaps
-    /// empty).
+    /// Objects in an S3 bucket whose names begin with the prefix. The prefix may be empty, and has
+    /// no slash at either end.
     S3 {
         /// The bucket.
         bucket: String,
         /// The prefix.
         prefix: String,
     },
-    /// Files of HDFS in the folder `/prefix` (no slash at its ends, perhaps empty).
+    /// Files of HDFS in the folder `/prefix`. The prefix may be empty, and has no slash at either
+    /// end.
     Hdfs {
-        /// The name node as `HOST:PORT`, or a service of Hadoop's configuration.
+        /// The name node as `HOST:PORT`, or a name service of the Hadoop configuration.
         server: String,
         /// The folder.
         prefix: String,
     },
-    /// Files of a web server under this URL, which ends in a slash. It may have a user and a
-    /// password, which are sent to the server and shown nowhere.
+    /// Files of a web server below this URL, which ends in a slash. It may contain a user and a
+    /// password, which are sent to the server and never displayed.
     Http(String),
 }
 
@@ -42,9 +43,9 @@ impl fmt::Debug for Place {
 }
 
 impl Place {
-    /// Reads a name: `s3://BUCKET/PREFIX`, `hdfs://HOST:PORT/FOLDER`, `http://` or `https://`, or
-    /// else the path of a directory. `InvalidArgument` if it has another scheme, or no bucket or
-    /// host.
+    /// Parses a location: `s3://BUCKET/PREFIX`, `hdfs://HOST:PORT/FOLDER`, `http://` or `https://`,
+    /// or the path of a directory. `InvalidArgument` for another scheme, or if the bucket or host
+    /// is missing.
     pub fn parse(name: &str) -> Result<Place> {
         let wrong =
             |why: &str| Error::invalid(format!("`{}` names no place: {why}", redact_url(name)));
@@ -53,7 +54,7 @@ impl Place {
         };
         let rest = rest.trim_end_matches('/');
         let is_http = scheme.to_ascii_lowercase().starts_with("http");
-        // It would be taken for a part of the bucket or of the host.
+        // It would be parsed as part of the bucket or host.
         if !is_http && redact_url(name) != name {
             return Err(wrong(
                 "leave the credentials out; they come from the environment (AWS_ACCESS_KEY_ID and \
@@ -69,7 +70,7 @@ impl Place {
             "hdfs" => {
                 let (server, prefix) =
                     top_and_prefix(rest).ok_or_else(|| wrong("write hdfs://HOST:PORT/FOLDER"))?;
-                // Such characters would be written as others.
+                // The client would encode such characters.
                 if object_store::path::Path::from(prefix.as_str()).as_ref() != prefix {
                     return Err(wrong("the folder has a character that no object store likes"));
                 }
@@ -94,7 +95,7 @@ impl Place {
     }
 }
 
-/// What stands before the first slash, and the prefix after it; `None` if one of them is no good.
+/// The part before the first slash, and the prefix after it; `None` if either is invalid.
 fn top_and_prefix(rest: &str) -> Option<(String, String)> {
     let (top, prefix) = rest.split_once('/').unwrap_or((rest, ""));
     let prefix = prefix.trim_matches('/');
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart() {
+    fn parses_locations() {
         let s3 = |bucket: &str, prefix: &str| Place::S3 {
             bucket: bucket.to_string(),
             prefix: prefix.to_string(),

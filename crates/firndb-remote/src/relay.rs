@@ -1,19 +1,19 @@
-//! A relay: a reader's files over HTTP, for readers nearby.
+//! A relay: serves the files of readers over HTTP to nearby readers.
 //!
-//! It gives away what its reader has fetched and checked, and nothing else: the version that is
-//! open, its files, and those of the next one as soon as each is whole. So a relay is a catalog of
-//! one name with one version, which other readers can follow; and it is a peer that readers of the
-//! same catalog ask for files before they ask the catalog itself (`peers.rs`).
+//! It serves only what its readers have fetched and verified: the open version, its files, and
+//! those of the next version as soon as each is complete. So a relay is a catalog with one version
+//! per name, which other readers can follow. It is also a peer, from which readers of the same
+//! catalog request files before they read them from the catalog (`peers.rs`).
 //!
 //! ```text
-//! GET /                            ["NAME/"]; the header `firn-relay` tells relays apart
+//! GET /                            ["NAME/"]; the header `firn-relay` identifies the relay
 //! GET /NAME/                       ["files/", "versions/"]
 //! GET /NAME/versions/              ["NUMBER.json"]
-//! GET /NAME/versions/NUMBER.json   the manifest of the version that is open
+//! GET /NAME/versions/NUMBER.json   the manifest of the open version
 //! GET /NAME/files/                 the files of this version
 //! GET /NAME/files/NUMBER-BLAKE3    a file; 503 with `retry-after` while it is being fetched
 //! ```
-//! `HEAD`, ranges, `ETag` and `If-None-Match` work as everywhere. Nothing can be changed.
+//! `HEAD`, ranges, `ETag` and `If-None-Match` have their usual meaning. Nothing can be modified.
 
 use crate::respond::{self, Body};
 use crate::runtime::Runtime;
@@ -35,31 +35,31 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How much of a relay strangers can take.
+/// Limits on the use of a relay by clients.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// Connections at the same time; more have to wait.
+    /// Concurrent connections. Further ones wait.
     connections: usize,
-    /// Connections of one address at the same time; more are closed at once.
+    /// Concurrent connections per address. Further ones are closed at once.
     per_address: usize,
-    /// A connection that has not sent the whole header of its next request after so long is closed.
+    /// A connection is closed if the complete header of its next request does not arrive in this
+    /// time.
     header: Duration,
 }
 
 const LIMITS: Limits =
     Limits { connections: 256, per_address: 64, header: Duration::from_secs(10) };
 
-/// A connection on which nothing moves for so long is closed.
+/// A connection without any progress is closed after this time.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// How long a request for a file that is being fetched waits for it before it is told to come
-/// again.
+/// How long a request for a file that is being fetched waits before the client is asked to retry.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// How long nothing may come before others are told to go elsewhere.
+/// Time without progress after which clients are referred elsewhere.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The header in which a relay says which one it is.
+/// The header that contains the identity of a relay.
 pub(crate) const RELAY: &str = "firn-relay";
 
 /// Serves the files of readers until it is dropped.
@@ -67,7 +67,7 @@ pub struct Relay {
     id: String,
     address: SocketAddr,
     counts: Arc<Counts>,
-    /// Ends the connections when it goes.
+    /// Dropping this closes the connections.
     _runtime: Runtime,
 }
 
@@ -77,12 +77,12 @@ struct Counts {
     bytes: AtomicU64,
 }
 
-/// What a relay has done.
+/// Counters of a relay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RelayStats {
     /// Requests that were answered.
     pub requests: u64,
-    /// Bytes of files and manifests that were given away.
+    /// Bytes of files and manifests that were sent.
     pub bytes: u64,
 }
 
@@ -92,7 +92,7 @@ impl fmt::Debug for Relay {
     }
 }
 
-/// What every connection sees.
+/// State shared by all connections.
 struct Server {
     id: String,
     shares: Vec<Share>,
@@ -100,13 +100,13 @@ struct Server {
 }
 
 impl Relay {
-    /// Listens at `address`, such as `127.0.0.1:7170` (port 0 takes a free one), and serves what
-    /// these readers have, or will have once they are opened: start a relay first, and then open
-    /// its readers. Whoever can connect can read all of it: there is neither a password nor TLS.
+    /// Listens at `address`, such as `127.0.0.1:7170` (port 0 selects a free port), and serves the
+    /// files of these readers. Start the relay before its readers are opened. Every client that can
+    /// connect can read all of the files: there is neither a password nor TLS.
     ///
-    /// At most 256 connections are served at the same time, 64 of one address (of one /64 network
-    /// of IPv6): what is beyond that is closed. A connection that does not send the header of its
-    /// next request within 10 seconds is closed as well.
+    /// At most 256 connections are served concurrently, of which 64 per address (per /64 network
+    /// for IPv6); further ones wait or are closed. A connection that does not send the header of
+    /// its next request within 10 seconds is closed.
     pub fn serve(address: &str, shares: Vec<Share>) -> Result<Relay> {
         Relay::serve_within(LIMITS, address, shares)
     }
@@ -134,12 +134,12 @@ impl Relay {
         Ok(Relay { id, address: bound, counts, _runtime: runtime })
     }
 
-    /// Where it listens.
+    /// The address at which the relay listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it has done so far.
+    /// A snapshot of the counters.
     pub fn stats(&self) -> RelayStats {
         let Counts { requests, bytes } = &*self.counts;
         RelayStats { requests: requests.load(Relaxed), bytes: bytes.load(Relaxed) }
@@ -157,19 +157,19 @@ async fn accept(listener: TcpListener, server: Arc<Server>, limits: Limits) {
         let Ok(slot) = slots.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, from)) => {
-                // Without a call the connection is closed here.
+                // Dropped here, which closes the connection.
                 if let Some(call) = Call::begin(&callers, from.ip(), limits.per_address) {
                     let held = (slot, call);
                     tokio::spawn(serve(stream, server.clone(), limits.header, held));
                 }
             }
-            // Too many open files, say: some are going to be closed.
+            // For example too many open files, which other connections will release.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
 }
 
-/// The connections of each address.
+/// The number of connections per address.
 type Callers = Mutex<HashMap<IpAddr, usize>>;
 
 /// A connection of an address, counted until it is dropped.
@@ -179,7 +179,7 @@ struct Call {
 }
 
 impl Call {
-    /// `None` if there are so many of this address already.
+    /// `None` if the address has too many connections already.
     fn begin(callers: &Arc<Callers>, address: IpAddr, most: usize) -> Option<Call> {
         let address = caller(address);
         let mut counts = callers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,7 +205,7 @@ impl Drop for Call {
     }
 }
 
-/// What counts as one address: a host of IPv6 has a network of them.
+/// The unit that counts as one address: an IPv6 host has a /64 network.
 fn caller(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -213,7 +213,7 @@ fn caller(address: IpAddr) -> IpAddr {
     }
 }
 
-/// When something moved on a connection.
+/// When a connection last made progress.
 #[derive(Clone)]
 pub(crate) struct Moved(Arc<(Instant, AtomicU64)>);
 
@@ -250,7 +250,7 @@ async fn serve(
     builder.timer(TokioTimer::new()).header_read_timeout(header);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    // A client that does not read the answer holds a place for nothing.
+    // A client that does not read the response must not occupy a connection.
     while tokio::time::timeout(IDLE / 4, connection.as_mut()).await.is_err() {
         if moved.idle() > IDLE {
             return;
@@ -336,7 +336,7 @@ mod tests {
     use std::net::{Ipv4Addr, TcpStream as Stream};
     use tokio::net::TcpSocket;
 
-    /// A connection from an address of the loopback, on which half a header was sent.
+    /// A connection from a loopback address that has sent half a header.
     fn half(runtime: &Runtime, relay: &Relay, from: [u8; 4]) -> Stream {
         let to = relay.address();
         let connected = runtime.wait(async move {
@@ -351,7 +351,8 @@ mod tests {
         stream
     }
 
-    /// The end of the header, and the first line of the answer; empty if there is none.
+    /// The end of the header is sent; returns the first line of the response, empty if there is
+    /// none.
     fn rest(mut stream: Stream) -> String {
         let mut answer = Vec::new();
         let sent = stream.write_all(b"h\r\nConnection: close\r\n\r\n");
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_cannot_keep_others_away() {
+    fn one_address_cannot_block_others() {
         let (relay, runtime) = (serve(LIMITS), Runtime::new().unwrap());
         let start = Instant::now();
         let held: Vec<Stream> = (0..256).map(|_| half(&runtime, &relay, [127, 0, 0, 2])).collect();
@@ -377,14 +378,14 @@ mod tests {
     }
 
     #[test]
-    fn half_a_header_is_not_waited_for() {
+    fn incomplete_headers_time_out() {
         let header = Duration::from_millis(300);
         let relay = serve(Limits { connections: 8, per_address: 8, header });
         let runtime = Runtime::new().unwrap();
         let start = Instant::now();
         let mut held: Vec<Stream> =
             (0..8).map(|n| half(&runtime, &relay, [127, 0, 1, n])).collect();
-        // One that sends a byte now and then is no better, nor is one that sends nothing more.
+        // Sending a byte now and then does not extend the time, nor does sending nothing.
         let mut drips = held.pop().unwrap();
         let dripped = std::thread::spawn(move || {
             (0..100).all(|_| {
@@ -392,14 +393,14 @@ mod tests {
                 drips.write_all(b"h").is_ok()
             })
         });
-        // All places are taken until the time is over.
+        // All connections are occupied until the time limit.
         assert_eq!(rest(half(&runtime, &relay, [127, 0, 0, 1])), "HTTP/1.1 200 OK");
         for mut stream in held {
             assert!(!matches!(stream.read_to_end(&mut Vec::new()), Ok(1..)), "it was answered");
         }
         assert!(!dripped.join().unwrap(), "the connection is open after 100 bytes");
         assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
-        // An answer does not end the connection, but waiting for the next request does.
+        // A response does not close the connection, but waiting too long for the next request does.
         let mut next = half(&runtime, &relay, [127, 0, 0, 1]);
         next.write_all(b"h\r\n\r\n").unwrap();
         let mut answer = Vec::new();
@@ -408,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_told_apart_and_given_back() {
+    fn connections_are_counted_per_address() {
         let callers = Arc::<Callers>::default();
         let call = |text: &str| Call::begin(&callers, text.parse().unwrap(), 2);
         let first = call("10.0.0.1");

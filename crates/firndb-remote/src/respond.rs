@@ -1,4 +1,4 @@
-//! Answers of a relay: texts, and files or parts of them.
+//! Responses of a relay: texts, and files or ranges of files.
 
 use crate::relay::Moved;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes of a file that are in memory at a time, for each connection.
+/// Bytes of a file in memory per connection.
 const PIECE: u64 = 1 << 18;
 
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -27,7 +27,7 @@ fn full(text: impl Into<Bytes>) -> Body {
     Full::new(text.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// An answer that consists of its status.
+/// A response without a body.
 pub(crate) fn status(status: StatusCode) -> Response<Body> {
     let mut answer = Response::new(full(format!("{status}\n")));
     *answer.status_mut() = status;
@@ -37,7 +37,7 @@ pub(crate) fn status(status: StatusCode) -> Response<Body> {
     answer
 }
 
-/// Come again, at once: the relay has waited for the file on behalf of whoever asks.
+/// Asks the client to retry at once: the relay has already waited on its behalf.
 pub(crate) fn later() -> Response<Body> {
     let mut answer = status(StatusCode::SERVICE_UNAVAILABLE);
     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("0"));
@@ -60,7 +60,7 @@ pub(crate) fn text<T>(request: &Request<T>, etag: &str, text: String) -> Respons
     tag(request, answer, etag)
 }
 
-/// A file, or the part of it that is asked for. Its name is that of its content.
+/// A file, or the requested range of it. Its name identifies its content.
 pub(crate) fn file<T>(
     request: &Request<T>,
     name: &str,
@@ -97,7 +97,7 @@ pub(crate) fn file<T>(
     tag(request, answer, name)
 }
 
-/// The bytes of a part, read as they are sent.
+/// The bytes of a range, read while they are sent.
 fn pieces(file: SharedFile, part: Range<u64>, moved: Moved) -> Body {
     let file = Arc::new(file);
     let pieces = stream::unfold(part, move |part| {
@@ -122,7 +122,7 @@ fn pieces(file: SharedFile, part: Range<u64>, moved: Moved) -> Body {
     StreamBody::new(pieces.fuse()).boxed_unsync()
 }
 
-/// Says which content this is, and leaves it away if it is known.
+/// Adds the `ETag`, and omits the body if the client already has this content.
 fn tag<T>(request: &Request<T>, mut answer: Response<Body>, etag: &str) -> Response<Body> {
     let etag = format!("\"{etag}\"");
     let known = request.headers().get(IF_NONE_MATCH).and_then(|known| known.to_str().ok());
@@ -136,7 +136,7 @@ fn tag<T>(request: &Request<T>, mut answer: Response<Body>, etag: &str) -> Respo
     answer
 }
 
-/// How many bytes an answer gives, by its header or by its body.
+/// The length of a response, from its header or its body.
 pub(crate) fn length(answer: &Response<Body>) -> Option<u64> {
     use hyper::body::Body as _;
     let said = answer.headers().get(CONTENT_LENGTH).and_then(|len| len.to_str().ok());
@@ -147,8 +147,8 @@ fn value(text: String) -> HeaderValue {
     HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// The bytes that `bytes=1-2`, `bytes=1-` or `bytes=-2` mean; empty if there are none of them.
-/// `None` for several ranges and for what is no range: then all of the file is given.
+/// The range that `bytes=1-2`, `bytes=1-` or `bytes=-2` selects; empty if it is out of bounds.
+/// `None` for several ranges or an invalid header: then the whole file is sent.
 fn range(text: &str, len: u64) -> Option<Range<u64>> {
     let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
     let number = |text: &str| text.trim().parse::<u64>().ok();
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_read() {
+    fn parses_ranges() {
         let cases = [
             ("bytes=0-0", Some(0..1)),
             ("bytes=2-4", Some(2..5)),

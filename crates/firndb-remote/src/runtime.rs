@@ -1,14 +1,14 @@
-//! A few threads that do the network's work, and callers who wait for it.
+//! Runs network I/O on a few threads while callers block.
 
 use std::fmt;
 use std::future::Future;
 use std::sync::mpsc;
 use tokio::runtime::{Builder, Handle};
 
-/// Threads of a runtime: they only pass bytes on.
+/// Threads of a runtime. They only forward bytes.
 const THREADS: usize = 2;
 
-/// A runtime of its own. It may be used, and dropped, anywhere: also in a thread of another one.
+/// A separate runtime. May be used and dropped anywhere, even in a thread of another runtime.
 pub(crate) struct Runtime(Option<tokio::runtime::Runtime>);
 
 impl fmt::Debug for Runtime {
@@ -32,12 +32,12 @@ impl Runtime {
         self.0.as_ref().expect("it is there until it is dropped").handle()
     }
 
-    /// Waits for the outcome of `work`: an error if that panicked.
+    /// Waits for the result of `work`. An error if it panicked.
     pub(crate) fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = firndb::Result<T>> + Send + 'static,
     ) -> firndb::Result<T> {
-        // Not `block_on`, which panics in a thread of another runtime.
+        // `block_on` would panic in a thread of another runtime.
         let (send, outcome) = mpsc::sync_channel(1);
         self.handle().spawn(async move {
             let _ = send.send(work.await);
@@ -48,7 +48,7 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        // What is under way belongs to callers that are gone.
+        // Pending work belongs to callers that no longer exist.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn works_in_a_thread_of_another_runtime_and_survives_a_panic() {
+    fn works_inside_another_runtime_and_survives_a_panic() {
         let other = Runtime::new().unwrap();
         let outcome = other.wait(async {
             let runtime = Runtime::new()?;

@@ -1,13 +1,14 @@
 //! A catalog in an object store.
 //!
-//! Objects come into being by one put, or by a multipart upload: they are there whole or not at
-//! all, and durable once the store has answered. What must not be replaced is put with
-//! `If-None-Match: *`, the one condition that all stores keep to; there is no compare-and-swap.
-//! Files are put without a condition: their names are those of their contents, so that a second put
-//! of the same name brings the same bytes.
+//! Objects are created by one put or by a multipart upload: they exist as a whole or not at all,
+//! and are durable once the store has responded. Objects that must not be replaced are put with
+//! `If-None-Match: *`, the one condition that all stores implement; there is no compare-and-swap.
+//! Files are put without a condition: their names are derived from their content, so a second put
+//! of the same name stores the same bytes.
 //!
-//! HDFS has files that grow instead: they are written under names that begin with a dot and end in
-//! `.tmp` and a number, and get their own by a rename. What dead writers leave of them is swept.
+//! HDFS files, however, grow while they are written. They are written under names that begin with a
+//! dot and end in `.tmp` and a number, and are renamed when complete. `sweep` removes those of
+//! crashed writers.
 
 use crate::failure;
 #[cfg(feature = "hdfs")]
@@ -28,21 +29,21 @@ use std::ffi::OsString;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The age at which a file that somebody was writing is taken for left behind. If somebody is still
-/// at it all the same, or a clock is wrong, then a publication fails; nothing is damaged.
+/// Age at which a temporary file counts as abandoned. If its writer is still active after all, or a
+/// clock is wrong, that publication fails; nothing is damaged.
 const LEFT: Duration = Duration::from_secs(24 * 3600);
 
-/// How often a create is tried that the store refuses for something that is then not there.
+/// Attempts to create an object when the store reports a conflict but the object does not exist.
 const ATTEMPTS: usize = 5;
 
-/// How long to wait for a store.
+/// Time limits and retries for an object store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// The longest time for a connection to come about.
+    /// Longest time to establish a connection.
     pub connect: Duration,
-    /// The longest time for one request and its answer, each of at most a few MiB.
+    /// Longest time for one request and its response, each of at most a few MiB.
     pub request: Duration,
-    /// How often a request is made again after it failed in a way that may pass.
+    /// Retries of a request after a failure that may be temporary.
     pub retries: usize,
 }
 
@@ -53,22 +54,22 @@ impl Default for Patience {
     }
 }
 
-/// A catalog in an object store, under a prefix.
+/// A catalog in an object store, below a prefix.
 #[derive(Debug)]
 pub struct ObjectOrigin {
     store: Arc<dyn ObjectStore>,
     prefix: String,
-    /// As users name the place: without a slash at the end.
+    /// The location for messages, without a trailing slash.
     place: String,
     runtime: Runtime,
-    /// Whether the store shows what is being written, under other names.
+    /// Whether the store lists incomplete objects under temporary names.
     has_temporaries: bool,
 }
 
 impl ObjectOrigin {
-    /// The objects of an S3 bucket whose names begin with `prefix`. Endpoint, region, credentials
-    /// and everything else come from the environment: `AWS_ENDPOINT_URL`, `AWS_REGION`,
-    /// `AWS_ACCESS_KEY_ID` and so on. Nothing is asked of the store yet.
+    /// Opens the objects of an S3 bucket whose names begin with `prefix`. Endpoint, region,
+    /// credentials and all other settings come from the environment: `AWS_ENDPOINT_URL`,
+    /// `AWS_REGION`, `AWS_ACCESS_KEY_ID` and so on. Does not contact the store yet.
     pub fn s3(bucket: &str, prefix: &str, patience: Patience) -> Result<ObjectOrigin> {
         let text = |(name, value): (OsString, OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -76,7 +77,7 @@ impl ObjectOrigin {
         Self::s3_with(std::env::vars_os().filter_map(text), bucket, prefix, patience)
     }
 
-    /// [`ObjectOrigin::s3`] with these variables in place of those of the environment.
+    /// [`ObjectOrigin::s3`] with these variables instead of the environment.
     pub fn s3_with(
         variables: impl IntoIterator<Item = (String, String)>,
         bucket: &str,
@@ -105,8 +106,8 @@ impl ObjectOrigin {
         ObjectOrigin::new(Arc::new(store), prefix, &place)
     }
 
-    /// The files of HDFS below the folder `/prefix`, by way of the name node `HOST:PORT` or of a
-    /// service that Hadoop's configuration knows (`HADOOP_CONF_DIR`). Nothing is asked of it yet.
+    /// Opens the files of HDFS below the folder `/prefix`, through the name node `HOST:PORT` or a
+    /// name service of the Hadoop configuration (`HADOOP_CONF_DIR`). Does not contact HDFS yet.
     #[cfg(feature = "hdfs")]
     pub fn hdfs(server: &str, prefix: &str, patience: Patience) -> Result<ObjectOrigin> {
         let runtime = Runtime::new()?;
@@ -116,8 +117,8 @@ impl ObjectOrigin {
         Ok(ObjectOrigin { store, prefix, place, runtime, has_temporaries: true })
     }
 
-    /// Any object store; `place` is how errors name it. It must be able to put an object if there
-    /// is none of its name (`PutMode::Create`).
+    /// Opens any object store. `place` is its name in errors. The store must support puts that fail
+    /// if the object exists (`PutMode::Create`).
     pub fn new(store: Arc<dyn ObjectStore>, prefix: &str, place: &str) -> Result<ObjectOrigin> {
         let (prefix, place) = (prefix.to_string(), redact_url(place.trim_end_matches('/')));
         let runtime = Runtime::new()?;
@@ -128,17 +129,17 @@ impl ObjectOrigin {
         Path::from(format!("{}/{object}", self.prefix))
     }
 
-    /// How errors name an object.
+    /// The name of an object in errors.
     fn named(&self, object: &str) -> String {
         format!("{}/{object}", self.place)
     }
 
-    /// What the store has in a folder.
+    /// Lists a folder.
     fn look(&self, folder: &str) -> Result<ListResult> {
         self.wait(folder, |store, path| async move { store.list_with_delimiter(Some(&path)).await })
     }
 
-    /// Removes what writers have left in a folder before this time, in seconds since 1970.
+    /// Removes temporary files that were last modified before this time, in seconds since 1970.
     fn sweep_before(&self, folder: &str, time: i64) -> Result<()> {
         let there = self.look(folder)?.objects;
         let left = there.iter().filter(|meta| meta.last_modified.timestamp() < time);
@@ -171,7 +172,7 @@ impl Origin for ObjectOrigin {
             loop {
                 let put = store.put_opts(&path, bytes.clone().into(), PutMode::Create.into()).await;
                 match put {
-                    // S3 answers a conflict also if the other put failed in the end.
+                    // S3 reports a conflict even if the concurrent put fails in the end.
                     Err(object_store::Error::AlreadyExists { .. })
                         if attempt < ATTEMPTS && is_missing(&*store, &path).await => {}
                     done => return done.map(drop),
@@ -227,7 +228,7 @@ impl Origin for ObjectOrigin {
             let read = async { store.get_opts(&path, options).await?.bytes().await };
             match read.await {
                 Ok(bytes) => Ok(bytes.to_vec()),
-                // Stores refuse a range that begins where the object ends.
+                // Stores reject a range that starts at the end of the object.
                 Err(e @ object_store::Error::Generic { .. }) => match store.head(&path).await {
                     Ok(meta) if meta.size <= offset => Ok(Vec::new()),
                     _ => Err(e),
@@ -276,7 +277,7 @@ impl Origin for ObjectOrigin {
             if sizes.get(&path) == Some(bytes) {
                 return Ok(true);
             }
-            // The list may be late.
+            // The list may lag behind.
             let found = self.wait(object, |store, path| async move {
                 match store.head(&path).await {
                     Err(object_store::Error::NotFound { .. }) => Ok(None),
@@ -321,10 +322,10 @@ mod tests {
     use firndb::table::{BuildOptions, TableBuilder};
     use object_store::memory::InMemory;
 
-    /// What is missing or cut in the store is sent again by the next publication, what is damaged
-    /// in its full length by one that verifies.
+    /// The next publication stores missing or truncated objects again. Objects damaged in place are
+    /// stored again by a publication that verifies.
     #[test]
-    fn a_publication_mends_objects() {
+    fn publication_repairs_objects() {
         let dir = std::env::temp_dir().join(format!("firndb-mends-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let path = dir.join("words.table");
@@ -361,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_writers_have_left_is_not_seen_and_is_swept_when_it_is_old() {
+    fn temporary_files_are_hidden_and_swept_when_old() {
         let store = Arc::new(InMemory::new());
         let mut origin = ObjectOrigin::new(store, "p", "memory://p").unwrap();
         let names = [".a.tmp.1", ".a.tmp.27", ".note", "b", "b.tmp.1"];

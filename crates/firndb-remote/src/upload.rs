@@ -1,10 +1,11 @@
-//! Sending files to an object store: many at the same time, large ones in parts.
+//! Uploads files to an object store: several concurrently, large ones in parts.
 //!
-//! A bounded number of pieces is in memory and on the way, whatever the number and the size of the
-//! files. If one file fails, no new piece is begun, and uploads in parts are aborted; after a crash
-//! their parts stay in the store, unseen, until its rule for incomplete uploads removes them.
+//! The number of pieces in memory and in transit is bounded, whatever the number and size of the
+//! files. If one file fails, no new piece is started, and multipart uploads are aborted. After a
+//! crash their parts remain in the store, invisible, until the bucket's rule for incomplete uploads
+//! removes them.
 //!
-//! What is sent is hashed on its way: a file that was replaced or changed since it was looked at
+//! Files are hashed while they are sent. A file that was replaced or modified since it was examined
 //! does not become an object.
 
 use crate::failure;
@@ -18,51 +19,51 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use tokio::sync::Semaphore;
 
-/// Bytes of a piece; S3 wants at least 5 MiB.
+/// Bytes per piece; S3 requires at least 5 MiB.
 const PIECE: u64 = 8 << 20;
 
-/// Pieces of an upload: S3 takes no more.
+/// Most pieces per upload; the limit of S3.
 const MAX_PIECES: u64 = 10_000;
 
-/// Pieces on the way at the same time.
+/// Pieces in transit concurrently.
 const AT_ONCE: usize = 8;
 
-/// The longest object that S3 copies in one call.
+/// Longest object that S3 copies in one call.
 const MAX_COPY: u64 = 5 << 30;
 
-/// An object to make.
+/// An object to create.
 pub(crate) struct Upload {
     pub(crate) to: Path,
-    /// As errors name it.
+    /// Its name in errors.
     pub(crate) named: String,
     pub(crate) from: MadeOf,
 }
 
-/// What it is made of.
+/// The source of an object.
 pub(crate) enum MadeOf {
     /// A file, its length and its BLAKE3.
     File(PathBuf, u64, String),
-    /// Another object of the store, how errors name it, and its length.
+    /// Another object of the store, its name in errors, and its length.
     Object(Path, String, u64),
 }
 
-/// What a caller hears.
+/// An event reported to the caller.
 pub(crate) enum Said {
-    /// So many bytes more are there.
+    /// This many more bytes are stored.
     Stored(u64),
     Done(Result<()>),
 }
 
-/// What all uploads of a call share.
+/// State shared by all uploads of a call.
 struct Work {
     store: Arc<dyn ObjectStore>,
     slots: Arc<Semaphore>,
-    /// The first error: nothing new is begun then.
+    /// The first error. After it nothing new is started.
     failed: Mutex<Option<Error>>,
     said: mpsc::Sender<Said>,
 }
 
-/// Makes all objects, or gives the first error.
+/// Creates all objects, or returns the first error.
 pub(crate) async fn all(
     store: Arc<dyn ObjectStore>,
     uploads: Vec<Upload>,
@@ -85,7 +86,7 @@ impl Work {
         self.go_on()?;
         let there = self.store.head(&upload.to).await;
         match &upload.from {
-            // An earlier attempt, or another publisher of the same file.
+            // Stored by an earlier attempt, or by another publisher of the same file.
             MadeOf::File(_, bytes, _) if there.is_ok_and(|meta| meta.size == *bytes) => {
                 self.tell(*bytes);
                 Ok(())
@@ -115,7 +116,7 @@ impl Work {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An error, which nobody will see, once another upload has failed.
+    /// An error that is not reported, because another upload has already failed.
     fn go_on(&self) -> Result<()> {
         match *self.failed() {
             Some(_) => Err(Error::new(ErrorKind::Io, "another file could not be sent")),
@@ -143,7 +144,7 @@ impl Work {
         match sent.and_then(|()| source.check(&hash)) {
             Ok(()) => parts.complete().await.map(drop).map_err(error),
             Err(e) => {
-                // Best effort: the rule of the bucket for incomplete uploads does the same later.
+                // Best effort: the bucket's rule for incomplete uploads does the same later.
                 let _ = parts.abort().await;
                 Err(e)
             }
@@ -164,7 +165,7 @@ impl Work {
         while at < bytes {
             let len = piece.min(bytes - at);
             let slot = loop {
-                // Who holds all slots may be the parts of this very file.
+                // All slots may be held by the parts of this very file.
                 match self.slots.clone().try_acquire_owned() {
                     Ok(slot) => break Some(slot),
                     Err(_) if on_the_way.is_empty() => {
@@ -191,9 +192,9 @@ impl Work {
     }
 }
 
-/// Bytes that can be read again and again.
+/// The source of bytes that can be read repeatedly.
 enum Source {
-    /// A file, its path, and the BLAKE3 that it should have.
+    /// A file, its path, and the expected BLAKE3.
     File(Arc<std::fs::File>, PathBuf, String),
     Object(Arc<dyn ObjectStore>, Path, String),
 }
@@ -202,7 +203,7 @@ impl Source {
     async fn file(path: &std::path::Path, blake3: &str) -> Result<Source> {
         let owned = path.to_path_buf();
         let open = move || {
-            // To open a pipe would wait for its writer.
+            // Opening a pipe would block until it has a writer.
             match std::fs::metadata(&owned)?.is_file() {
                 true => std::fs::File::open(owned),
                 false => Err(std::io::Error::other("it is not a regular file")),
@@ -214,7 +215,7 @@ impl Source {
         Ok(Source::File(Arc::new(file), path.to_path_buf(), blake3.to_string()))
     }
 
-    /// An error if what was read is not what should be sent.
+    /// An error if the bytes that were read are not the ones to send.
     fn check(&self, hash: &blake3::Hasher) -> Result<()> {
         match self {
             Source::File(_, path, blake3) if *hash.finalize().to_hex() != **blake3 => {

@@ -1,43 +1,42 @@
-//! One error for the whole library: a kind to branch on, a sentence for people, and where it
-//! happened.
+//! The error of the library: a kind for programs, a message for people, and the location.
 //!
-//! The command line maps [`ErrorKind`] through one table, as a program can; nobody parses messages.
+//! Exit codes and names of errors derive from [`ErrorKind`] in one table. Programs branch on the
+//! kind and never parse messages.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Result of every fallible call of this crate.
+/// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, for programs to branch on.
+/// The kind of an error, for programs to branch on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A value given by the caller breaks a stated limit or names something that does not exist in
-    /// the schema.
+    /// An argument exceeds a documented limit or names something that is not in the schema.
     InvalidArgument,
-    /// There is no store, file or partition of this name. (An absent key is `None`, never an
+    /// There is no store, file or partition of this name. (An absent key is `None` and not an
     /// error.)
     NotFound,
     /// The call would overwrite something that exists.
     AlreadyExists,
     /// Another process or handle holds the writer's lock.
     Locked,
-    /// A checksum or a structure read from disk is wrong.
+    /// Data read from disk has a wrong checksum or an invalid structure.
     Corrupt,
-    /// The file was written by a newer release: read it with that one. It is left as it is.
+    /// The file was written by a newer release, which can read it. It was not changed.
     UnsupportedVersion,
-    /// The operating system refused a call.
+    /// A call to the operating system failed.
     Io,
-    /// The handle cannot go on, because an earlier write or sync failed, or because a bound that
-    /// was given to it is reached: open or begin anew.
+    /// The handle is no longer usable, because an earlier write or sync failed or a limit of the
+    /// handle is reached: open it again or start over.
     Failed,
-    /// The query passed its deadline or was cancelled.
+    /// The query exceeded its deadline or was cancelled.
     Cancelled,
 }
 
 impl ErrorKind {
-    /// Every kind, for tables that must cover all of them.
+    /// All kinds, for tables that must be complete.
     pub const ALL: [ErrorKind; 9] = [
         ErrorKind::InvalidArgument,
         ErrorKind::NotFound,
@@ -50,8 +49,8 @@ impl ErrorKind {
         ErrorKind::Cancelled,
     ];
 
-    /// Exit code of the command line for an error of this kind (0 is success, 1 a failure of the
-    /// program itself).
+    /// Exit code of the command line for this kind. 0 means success and 1 an internal failure of
+    /// the program.
     pub fn exit_code(self) -> u8 {
         match self {
             ErrorKind::InvalidArgument => 2,
@@ -66,7 +65,7 @@ impl ErrorKind {
         }
     }
 
-    /// Stable name of the kind, as machines see it (`firn --json`).
+    /// Stable name of the kind for machines (`firn --json`).
     pub fn name(self) -> &'static str {
         match self {
             ErrorKind::InvalidArgument => "invalid_argument",
@@ -82,7 +81,7 @@ impl ErrorKind {
     }
 }
 
-/// An error of FirnDB. One pointer wide; see [`ErrorKind`] for what to branch on.
+/// An error of FirnDB. It is one pointer wide. Branch on its [`ErrorKind`].
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -95,7 +94,7 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of `kind` with a sentence that says what happened and what to do.
+    /// Creates an error. The message says what happened and what to do about it.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Box::new(Inner {
             kind,
@@ -107,17 +106,18 @@ impl Error {
         }))
     }
 
-    /// The caller's value breaks a stated limit.
+    /// An error for an invalid argument.
     pub fn invalid(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
 
-    /// Bytes read from disk are wrong. `file` and `offset` are added with [`Error::at`].
+    /// An error for invalid data on disk. Add the location with [`Error::in_file`] and
+    /// [`Error::at`].
     pub fn corrupt(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Corrupt, message)
     }
 
-    /// The operating system refused `action` on `path`.
+    /// An error of the operating system for `action` on `path`.
     pub fn io(action: &str, path: &Path, source: std::io::Error) -> Error {
         let kind = match source.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -129,46 +129,46 @@ impl Error {
         error
     }
 
-    /// What the operating system said, if it is an error of it.
+    /// The kind of the operating system's error, if it is one.
     pub(crate) fn io_kind(&self) -> Option<std::io::ErrorKind> {
         self.0.source.as_ref().map(std::io::Error::kind)
     }
 
-    /// Whether it is for want of space on a disk, or in somebody's share of it.
+    /// Whether the disk is full or the user's quota is exceeded.
     pub(crate) fn is_disk_full(&self) -> bool {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         self.0.source.as_ref().is_some_and(|e| matches!(e.kind(), QuotaExceeded | StorageFull))
     }
 
-    /// Names the file in which the error was found, unless it is named already.
+    /// Adds the file in which the error occurred, unless it has one.
     pub fn in_file(mut self, file: &Path) -> Error {
         self.0.file.get_or_insert_with(|| file.to_path_buf());
         self
     }
 
-    /// Names the byte offset at which the error was found.
+    /// Adds the byte offset at which the error occurred, unless it has one.
     pub fn at(mut self, offset: u64) -> Error {
         self.0.offset.get_or_insert(offset);
         self
     }
 
-    /// Names the bytes `start..end` of the query or schema text in which the error was found.
+    /// Adds the bytes `start..end` of the query or schema text in which the error occurred.
     pub fn with_span(mut self, start: usize, end: usize) -> Error {
         self.0.span.get_or_insert((start, end));
         self
     }
 
-    /// What to branch on.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The sentence for people, without file and offset.
+    /// The message, without file and offset.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The file concerned.
+    /// The file in which the error occurred.
     pub fn file(&self) -> Option<&Path> {
         self.0.file.as_deref()
     }
@@ -178,7 +178,7 @@ impl Error {
         self.0.offset
     }
 
-    /// The bytes `start..end` of the text that was parsed.
+    /// The bytes `start..end` of the parsed text in which the error occurred.
     pub fn span(&self) -> Option<(usize, usize)> {
         self.0.span
     }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_where() {
+    fn an_error_shows_its_location() {
         let e = Error::corrupt("checksum of the footer is 1, expected 2")
             .at(64)
             .in_file(Path::new("a.firn"));

@@ -1,4 +1,5 @@
-//! Looks into frozen files of any kind and into logs: what `firn inspect` and `firn verify` show.
+//! Describes and verifies immutable files of any kind and log stores, for `firn inspect` and
+//! `firn verify`.
 
 use crate::bytes::frozen::{Frozen, Kind, begins_frozen, kind_of};
 use crate::disk;
@@ -10,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a frozen file, or a log store, is and what is in it.
+/// Description of an immutable file or a log store.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inspection {
     /// Kind of the file: `partition`, `partition set`, `table`, `approximate table`, `log segment`;
@@ -35,25 +36,25 @@ pub struct Inspection {
 pub struct InspectedItem {
     /// Name of the field, partition or segment.
     pub name: String,
-    /// Bytes it takes.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// What it is: for a field its type, its roles and the structures chosen for it.
+    /// Names and values; for a field its type, its roles and the structures chosen for it.
     pub facts: Vec<(String, String)>,
 }
 
-/// A section of a frozen file.
+/// A section of an immutable file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InspectedSection {
-    /// What it holds.
+    /// Name of its content.
     pub name: String,
-    /// Where it begins.
+    /// Its byte offset in the file.
     pub offset: u64,
     /// Its length in bytes.
     pub bytes: u64,
 }
 
-/// Describes a frozen file or the segment of a log, of which it reads edges and small metadata
-/// only, or the log store in a directory, which it opens for reading.
+/// Describes an immutable file, a segment of a log, or the log store in a directory. Of files it
+/// reads only header, footer and small metadata; a log store is opened for reading.
 pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
     let path = path.as_ref();
     if log::is_store(path) {
@@ -73,19 +74,19 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
     let described = match kind {
         Kind::Partition => inspect::describe_partition(&file, &mut seen),
         Kind::PartitionSet => inspect::describe_set(&file, &mut seen),
-        Kind::Table => table::internal::describe(path, &mut seen),
-        // Sections alone: what they mean depends on the segments beside them.
+        Kind::Table => table::admin::inspect::describe(path, &mut seen),
+        // Only the sections: their meaning depends on the segments in the same directory.
         Kind::LogHint | Kind::LogCheckpoint | Kind::LogEnd | Kind::LogBackup => Ok(()),
-        Kind::ApproximateTable => table::internal::describe_approximate(path, &mut seen),
+        Kind::ApproximateTable => table::admin::inspect::describe_approximate(path, &mut seen),
     };
     described.map_err(|e| e.in_file(path))?;
     Ok(seen)
 }
 
-/// What a file or a directory is, if it is one of FirnDB's: for a file the kind that its first
-/// bytes give, however damaged the rest is (such as `table` or `log segment`; `file of a newer
-/// release` if the kind is unknown), for a directory `log store`, `collection` or `index`. Nothing
-/// else is read, so this says what must not be overwritten and not whether it can be used.
+/// The kind of a file or directory of FirnDB; `None` for anything else. For a file it is the kind
+/// in its first bytes (such as `table` or `log segment`, or `file of a newer release` if the kind
+/// is unknown), even if the rest is damaged; for a directory `log store`, `collection` or `index`.
+/// Nothing else is read: the result says what must not be overwritten, not whether it is usable.
 pub fn recognize(path: impl AsRef<Path>) -> Result<Option<&'static str>> {
     let path = path.as_ref();
     if path.is_dir() {
@@ -117,23 +118,24 @@ fn recognize_dir(dir: &Path) -> Result<Option<&'static str>> {
     Ok(is_index.then_some("index"))
 }
 
-/// What was checked.
+/// The result of [`verify`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// Files that are whole.
+    /// Number of files checked.
     pub files: u64,
-    /// Their bytes, every one of which was checked.
+    /// Number of bytes checked.
     pub bytes: u64,
 }
 
-/// Checks every byte of a partition, a set, or a table of either kind, of the current set of a
-/// collection and all its partitions, of a log store, or of an index (its log and its collection),
-/// and what checksums cannot say: that the structures of each file, and the files of a set, agree.
-/// `progress` is told of each file that was checked.
+/// Checks every byte of a partition, a set, a table or an approximate table, of the current set of
+/// a collection and all its partitions, of a log store, or of an index (its log and its
+/// collection). Also checks what checksums cannot detect: that the structures of each file, and the
+/// files of a set, are consistent. Calls `progress` with the path and length of each file that was
+/// checked.
 ///
-/// A collection may be changed meanwhile: if a file is gone because a newer set was published, that
-/// set is checked, and of it only what was not checked before. `NotFound` if it was overtaken 64
-/// times.
+/// The collection may change meanwhile: if a file is missing because a newer set was published, the
+/// new set is checked, except for the files that were already checked. Returns `NotFound` if that
+/// happens 64 times.
 pub fn verify(
     path: impl AsRef<Path>,
     mut progress: impl FnMut(&Path, u64),
@@ -161,7 +163,7 @@ fn verify_any(path: &Path, progress: &mut dyn FnMut(&Path, u64)) -> Result<Verif
         }
         return Ok(report);
     }
-    // Published files never change: what was checked once need not be again.
+    // Published files never change, so each is checked once.
     let mut checked: BTreeMap<PathBuf, u64> = BTreeMap::new();
     let mut check = |path: &Path| -> Result<()> {
         if checked.contains_key(path) {
@@ -190,7 +192,7 @@ fn verify_any(path: &Path, progress: &mut dyn FnMut(&Path, u64)) -> Result<Verif
         };
         match verify_set(path, &set, &mut check) {
             Err(e) if e.kind() == ErrorKind::NotFound && attempts < ATTEMPTS => {
-                // Nothing newer: the file is missing, not replaced.
+                // There is no newer set: the file is missing.
                 if inspect::newest_set(path)?.as_ref() == Some(&set) {
                     return Err(e);
                 }
@@ -202,10 +204,10 @@ fn verify_any(path: &Path, progress: &mut dyn FnMut(&Path, u64)) -> Result<Verif
     Ok(VerifyReport { files: files.len() as u64, bytes })
 }
 
-/// How often a collection may be changed while it is checked.
+/// Number of sets to try while the collection changes.
 const ATTEMPTS: u32 = 64;
 
-/// Checks a set of a collection, and gives its files.
+/// Checks a set of a collection and returns its files.
 fn verify_set(
     dir: &Path,
     set: &Path,

@@ -2,30 +2,33 @@
 //!
 //! This release holds the **Collection**: documents in immutable partitions that are filtered,
 //! sorted, counted, faceted and grouped, and of which one can be replaced while queries run;
-//! the **Table**: static keys and values, built in a batch and served with one read a get; the
-//! **LogStore**: keys and values that change all the time; the **Indexer**, which turns feeds of
-//! documents into a collection and rebuilds only what changed; and the **Catalog**, which carries
-//! versions of tables and collections to readers that switch to new ones with no failed query.
+//! the **Table**: static keys and values, built in a batch and served with one read per get; the
+//! **LogStore**: mutable keys and values; the **Indexer**, which turns feeds of documents into a
+//! collection and rebuilds only what changed; and the **Catalog**, which distributes versions of
+//! tables and collections to readers that switch between them without a failed query.
 //!
 //! # Overview
 //!
-//! | type | what it is |
+//! | type | purpose |
 //! |---|---|
 //! | [`search::Schema`], [`search::Field`] | named fields, their types and roles |
 //! | [`search::Document`] | values of fields, and a payload of any bytes |
-//! | [`search::PartitionBuilder`] | documents on their way into a partition, in bounded memory |
+//! | [`search::PartitionBuilder`] | builds a partition in bounded memory |
 //! | [`search::Collection`] | a directory of partitions: open it, refresh it, change it |
-//! | [`search::Change`] | put, remove and merge partitions; all of it is visible at `commit` |
+//! | [`search::Change`] | puts, removes and merges partitions; `commit` publishes all changes at
+//! once |
 //! | [`search::Reader`] | one set of partitions: search, count, facets, groups, payloads, values |
-//! | [`search::Query`], [`search::Filter`] | what to ask: a text, or [`search::query`] |
-//! | [`table::TableBuilder`] | records in any order, on their way into a table |
+//! | [`search::Query`], [`search::Filter`] | a query, parsed from text or built with
+//! [`search::query`] |
+//! | [`table::TableBuilder`] | builds a table from records in any order |
 //! | [`table::Table`] | an open table: get, get many, iterate, verify |
 //! | [`table::ApproximateTable`] | values of a few bytes by key, without the keys |
-//! | [`log::LogStore`] | keys and values that change: a log on disk, an index in memory |
-//! | [`indexer::Indexer`] | feeds of documents -> a log -> a collection; builds what changed |
+//! | [`log::LogStore`] | mutable keys and values: a log on disk, an index in memory |
+//! | [`indexer::Indexer`] | feeds of documents -> a log -> a collection; rebuilds what changed |
 //! | [`catalog::Catalog`] | versions under names: publish, compare, roll back |
-//! | [`catalog::CatalogReader`] | the newest version, open, swapped for the next when it comes |
-//! | [`Error`] | what went wrong: a kind to branch on, a sentence, a file or a place in a text |
+//! | [`catalog::CatalogReader`] | the newest version, open, and replaced when a newer one is
+//! published |
+//! | [`Error`] | a kind to branch on, a message, and a location in a file or in a text |
 //!
 //! # Example
 //!
@@ -86,7 +89,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A table is a file. What stands under its path is whole, or the table before it:
+//! A table is a file. Its path names either the complete new table or the previous one:
 //!
 //! ```
 //! use firndb::table::{Access, BuildOptions, Filter, Table, TableBuilder};
@@ -101,7 +104,7 @@
 //! let mut builder = TableBuilder::create(path, options)?;
 //! builder.add(b"Oslo", b"59.91 N 10.75 E")?;
 //! builder.add(b"Bergen", b"60.39 N 5.32 E")?;
-//! builder.finish()?; // durable, and there
+//! builder.finish()?; // durable and visible
 //!
 //! let table = Table::open(path, Access::Map)?;
 //! assert_eq!(table.get(b"Bergen")?.as_deref(), Some(&b"60.39 N 5.32 E"[..]));
@@ -111,15 +114,15 @@
 //!
 //! # What to rely on
 //!
-//! - Answers are exact, and the same for the same files on every machine. What is damaged gives
-//!   [`ErrorKind::Corrupt`], never a wrong answer: [`search::Reader::verify`] looks for it.
-//! - `commit` is all or nothing, also across a power cut. Published files never change.
-//! - A [`search::Reader`] is a cheap clone and is used by any number of threads. It keeps its files
-//!   mapped until the last clone is dropped.
-//! - Nothing runs in the background but what [`catalog::CatalogReader::watch`] and
+//! - Answers are exact, and the same for the same files on every machine. Damaged files give
+//!   [`ErrorKind::Corrupt`], never a wrong answer; [`search::Reader::verify`] searches for damage.
+//! - `commit` is atomic, also across power loss. Published files never change.
+//! - A [`search::Reader`] is cheap to clone and may be used by any number of threads. It keeps its
+//!   files mapped until the last clone is dropped.
+//! - The only background threads are those that [`catalog::CatalogReader::watch`] and
 //!   [`search::Collection::compact_every`] start, and the three threads of a [`log::LogStore`] that
-//!   is open for writing ([`log::Options::background`]). No query waits for a change.
-//! - Published files are mapped: nobody may truncate or overwrite them in place.
+//!   is open for writing ([`log::Options::background`]). Queries never wait for changes.
+//! - Published files are mapped: other programs must not truncate or overwrite them in place.
 //!
 //! # Limits
 //!
@@ -140,7 +143,15 @@
 //! | a log store | 16,384 segments, about 230 million keys; keys and values as in a table |
 //! | partitions of an index | 32,000 ([`indexer::MAX_PARTITIONS`]) |
 //! | numbers | integers of 64 bits, `f64` without NaN; timestamps in microseconds |
-//! | systems | Unix, addresses of 64 bits |
+//! | systems | Linux, macOS and other Unix systems with 64-bit addresses |
+
+#![cfg_attr(
+    not(all(target_arch = "x86_64", target_os = "linux")),
+    allow(
+        unfulfilled_lint_expectations,
+        reason = "unsafe code of some files is for x86-64 or Linux"
+    )
+)]
 
 mod error;
 mod redact;

@@ -1,23 +1,23 @@
-//! URLs without the credentials in them, for whatever people and logs get to see.
+//! Removes credentials from URLs, for messages and logs.
 //!
 //! ```text
 //! http://user:password@host/a           http://***@host/a
 //! https://host/a?X-Amz-Signature=9f&v=1 https://host/a?X-Amz-Signature=***&v=1
 //! s3://KEY:SEC/RET@bucket/a             s3://***@bucket/a
 //! ```
-//! It rather hides too much than too little, and changes nothing in a text without `://`.
+//! In doubt, it hides too much rather than too little. A text without `://` is never changed.
 
-/// What stands in the place of a secret.
+/// Replaces a secret.
 const HIDDEN: &str = "***";
 
-/// Parts of the names of parameters whose values are secrets, in lower case.
+/// Parameters whose names contain one of these, in any case, are secrets.
 const SECRETS: [&str; 12] = [
     "sig", "token", "key", "secret", "pass", "pwd", "auth", "cred", "sas", "session", "code", "jwt",
 ];
 
-/// The text, with the credentials in its URLs replaced by `***`: what stands before `@`, and the
-/// values of parameters that are called as signatures, tokens, keys or passwords are. A URL ends at
-/// white space or at a quotation mark.
+/// Replaces the credentials in the URLs of a text by `***`: user and password before `@`, and the
+/// values of parameters whose names suggest a signature, a token, a key or a password. A URL ends
+/// at white space or at a quotation mark.
 pub fn redact(text: &str) -> String {
     walk(text, |rest| {
         let is_end = |c: char| c.is_whitespace() || c.is_control() || "`\"<>".contains(c);
@@ -25,12 +25,12 @@ pub fn redact(text: &str) -> String {
     })
 }
 
-/// [`redact`] of a text that is one URL, whatever characters are in it.
+/// [`redact`] for a text that is a single URL, which may contain any characters.
 pub fn redact_url(url: &str) -> String {
     walk(url, str::len)
 }
 
-/// Replaces the credentials in what follows each `://`, as far as `end` says.
+/// Replaces the credentials of each URL. `end` returns the length of a URL after its `://`.
 fn walk(text: &str, end: impl Fn(&str) -> usize) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once("://") {
@@ -43,7 +43,7 @@ fn walk(text: &str, end: impl Fn(&str) -> usize) -> String {
     out + rest
 }
 
-/// What follows `://` of a URL.
+/// Replaces the credentials of a URL, given without scheme and `://`.
 fn without_secrets(url: &str) -> String {
     let (user, rest) = url.split_at(end_of_user(url));
     let (path, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
@@ -66,14 +66,14 @@ fn without_secrets(url: &str) -> String {
     out
 }
 
-/// Where the `@` is that ends user and password; 0 if there are none.
+/// Offset of the `@` that ends user and password; 0 without them.
 fn end_of_user(url: &str) -> usize {
     let authority = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
     if let Some(at) = authority.rfind('@') {
         return at;
     }
-    // A password with a character that should have been encoded: what follows the colon would be a
-    // port otherwise.
+    // If a colon is not followed by a port, it precedes a password with characters that should have
+    // been encoded.
     let port = authority.rsplit_once(':').map(|(_, port)| port);
     let is_port = |port: &str| port.bytes().all(|b| b.is_ascii_digit()) || port.ends_with(']');
     match port.is_some_and(|port| !is_port(port)) {
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_hidden_and_nothing_else() {
+    fn credentials_are_hidden_and_the_rest_is_kept() {
         let cases = [
             ("http://user:secret@host:80/a/b", "http://***@host:80/a/b"),
             ("https://secret@host", "https://***@host"),

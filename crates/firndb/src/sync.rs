@@ -1,7 +1,7 @@
-//! What threads share without a lock, by names of our own.
+//! Lock-free types that threads share, under names of this crate.
 //!
-//! `crates/model` compiles the files that use these once more, with loom's types in their place,
-//! and runs them in every order.
+//! `crates/model` compiles the files that use them a second time with loom's types in their place,
+//! and explores every interleaving.
 
 pub(crate) use arc_swap::ArcSwap as Swap;
 pub(crate) use std::sync::atomic::AtomicU64;

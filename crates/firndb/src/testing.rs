@@ -1,13 +1,13 @@
-//! For tests of all modules: seeded random numbers, and tests that run in a process of their own.
+//! For the tests of all modules: seeded random numbers, and tests that run in a separate process.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest time of [`run_child`].
+/// Time limit of [`run_child`].
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// SplitMix64: small, and the same sequence for a seed on every machine.
+/// The SplitMix64 generator (Steele et al. 2014): the same sequence for a seed on every machine.
 #[derive(Clone)]
 pub(crate) struct Rng(pub u64);
 
@@ -27,22 +27,22 @@ impl Rng {
         N::try_from(self.next() % bound).ok().expect("less than the bound")
     }
 
-    /// Whether a thing of this chance in a hundred happens.
+    /// True with this probability in percent.
     pub fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance
     }
 
-    /// One of `items`.
+    /// A random element of `items`.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
-    /// Another order of the items.
+    /// Shuffles the items.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         (1..items.len()).rev().for_each(|i| items.swap(i, self.below(i + 1)));
     }
 
-    /// So many random bytes.
+    /// `len` random bytes.
     pub fn fill(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(len + 8);
         while bytes.len() < len {
@@ -53,7 +53,7 @@ impl Rng {
     }
 }
 
-/// Runs an ignored test in a process of its own, which must say "no panic" and end in time.
+/// Runs an ignored test in a separate process, which must print "no panic" and end in time.
 pub(crate) fn run_child(name: &str) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([name, "--exact", "--ignored", "--nocapture", "--test-threads=1"])

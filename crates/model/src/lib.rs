@@ -1,15 +1,14 @@
-//! The files of the library in which threads meet without a lock, compiled once more for loom.
+//! The lock-free files of the library, compiled for loom.
 //!
-//! loom runs a piece of work in every order in which its threads can take turns, with every value
-//! that a load may see by the rules of the memory orderings. The files below are those of
-//! `crates/firndb`, not copies: the log's index and its table of segments. Around them stands what
-//! they use of the library, made of loom's types. The index is built of tiny pages here
-//! (`firndb_model`), so that a few inserts rebuild a shard.
+//! loom runs a scenario in every interleaving of its threads, with every value that a load may
+//! return under the memory orderings. The files below are those of `crates/firndb`, not copies: the
+//! index and the segment table of the log store. This crate provides what they import from the
+//! library, based on loom's types. The index has tiny pages here (`firndb_model`), so that a few
+//! insertions rebuild a shard.
 //!
 //! The scenarios are in `log/scenarios.rs`; `tests/interleavings.rs` runs them, with and without
-//! bugs on purpose. Two things are not loom's: the memory of the index is made by one thread before
-//! anybody sees it (`OnceLock`), and reference counts are `std`'s, which loom takes for
-//! indivisible.
+//! failpoints. Two parts are not loom's: one thread allocates the memory of the index before others
+//! see it (`OnceLock`), and reference counts are `std`'s, which loom treats as indivisible.
 
 /// What the library's files import of their own crate.
 pub(crate) mod bytes {
@@ -26,12 +25,12 @@ pub(crate) mod disk {
     pub(crate) struct Words(Vec<AtomicU64>);
 
     impl Words {
-        /// `len` words, zeros.
+        /// `len` words of zeros.
         pub(crate) fn new(len: usize, _is_huge: bool) -> Result<Words, std::convert::Infallible> {
             Ok(Words((0..len).map(|_| AtomicU64::new(0)).collect()))
         }
 
-        /// Nothing that anybody could see.
+        /// Has no visible effect.
         pub(crate) fn make_huge(&self) -> bool {
             true
         }
@@ -51,19 +50,19 @@ pub(crate) mod sync {
     use std::cell::Cell;
     use std::sync::{Arc, Mutex};
 
-    /// How words are loaded and stored. loom shows a load every value that the orderings allow of
-    /// the stores before it, but does not try to let a store go first that comes after a load. So
-    /// all work is done twice.
+    /// How words are loaded and stored. loom lets a load return every earlier store that the
+    /// orderings allow, but does not move a store before a preceding load. So every scenario runs
+    /// twice.
     #[derive(Clone, Copy)]
     pub(crate) enum Loads {
-        /// As exchanges: loom tries all turns, and everybody sees the latest value.
+        /// As exchanges: loom tries all interleavings, and every load returns the latest value.
         InTurn,
         /// As the library does it.
         AsOrdered,
     }
 
     thread_local! {
-        /// loom's threads are all on one thread of the system.
+        /// loom runs all its threads on one system thread.
         pub(crate) static LOADS: Cell<Loads> = const { Cell::new(Loads::AsOrdered) };
     }
 
@@ -92,8 +91,8 @@ pub(crate) mod sync {
         }
     }
 
-    /// A pointer to something immutable, which one thread replaces and others load: each of both is
-    /// one step, and whoever loads sees the latest, as with the pointer of the library.
+    /// A pointer to an immutable value, which one thread replaces and others load. Each operation
+    /// is one step, and a load returns the latest value, as with the library's pointer.
     pub(crate) struct Swap<T> {
         step: AtomicUsize,
         now: Mutex<Arc<T>>,
@@ -118,15 +117,15 @@ pub(crate) mod sync {
 
 /// The log: files of the library, and what is done with them.
 pub mod log {
-    #[path = "../../../firndb/src/log/bug.rs"]
-    #[expect(dead_code, reason = "most bugs are of files that are not here")]
-    mod bug;
+    #[path = "../../../firndb/src/log/failpoints.rs"]
+    #[expect(dead_code, reason = "most failpoints are in files that are not here")]
+    mod failpoints;
     #[path = "../../../firndb/src/log/index/mod.rs"]
     #[expect(dead_code, reason = "the scenarios do not use all of it")]
     mod index;
-    #[path = "../../../firndb/src/log/table.rs"]
+    #[path = "../../../firndb/src/log/segments/segment_table.rs"]
     #[expect(dead_code, reason = "the scenarios do not use all of it")]
-    mod table;
+    mod segment_table;
 
     pub mod scenarios;
 }

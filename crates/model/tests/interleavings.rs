@@ -1,10 +1,10 @@
-//! Every order of turns of the threads of each scenario; and bugs on purpose, each of which must be
+//! Every interleaving of the threads of each scenario, and failpoints, each of which must be
 //! noticed.
 
-use firndb_model::log::scenarios::{BUGS, SCENARIOS, explore};
+use firndb_model::log::scenarios::{FAILPOINTS, SCENARIOS, explore};
 
 #[test]
-fn readers_beside_the_writer_see_what_is_there_in_every_order() {
+fn readers_see_present_entries_in_every_interleaving() {
     for (name, _) in SCENARIOS {
         let start = std::time::Instant::now();
         let orders = explore(name, None).unwrap_or_else(|what| panic!("{name}: {what}"));
@@ -14,11 +14,11 @@ fn readers_beside_the_writer_see_what_is_there_in_every_order() {
 }
 
 #[test]
-fn bugs_on_purpose_are_noticed() {
-    for (bug, name) in BUGS {
-        match explore(name, Some(bug)) {
-            Ok(orders) => panic!("{bug} went unnoticed in {orders} orders of: {name}"),
-            Err(what) => println!("{bug}: {what}"),
+fn failpoints_are_noticed() {
+    for (failpoint, name) in FAILPOINTS {
+        match explore(name, Some(failpoint)) {
+            Ok(orders) => panic!("{failpoint} went unnoticed in {orders} orders of: {name}"),
+            Err(what) => println!("{failpoint}: {what}"),
         }
     }
 }

@@ -3,11 +3,11 @@
 use super::load::{Chosen, Load, LoadArgs, Report};
 use super::parts::Parts;
 use crate::failure::Result;
-use crate::ingest::Row;
 use crate::output::{Out, plural, size, time};
 use firndb::indexer::partition_name;
 use firndb::search::{Collection, Document, Reader};
 use firndb::{Error, ErrorKind};
+use firndb_ingest::Row;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -2,10 +2,10 @@
 
 use super::{fields_as_json, open, query_of, readable};
 use crate::failure::Result;
-use crate::output::{Out, stdout_error, to_text};
+use crate::output::{Out, STDOUT};
 use clap::ValueEnum;
-use firndb::Error;
 use firndb::search::{Hit, Reader};
+use firndb_ingest::{Format, RowWriter};
 use serde_json::Value as Json;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub struct Args {
     query: Vec<String>,
     /// Form of the rows.
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: Form,
     /// Write these fields only (default: all that can be read back).
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
     fields: Option<Vec<String>>,
@@ -34,7 +34,7 @@ pub struct Args {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum Form {
     /// Comma-separated values with a header line.
     #[default]
     Csv,
@@ -49,12 +49,12 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let fields = args.fields.clone().unwrap_or(all);
     let mut writer = match (args.payload, json, args.format) {
         (true, ..) => Writer::Payload(Out::new()),
-        (_, true, _) | (_, _, Format::Jsonl) => Writer::Jsonl(Out::new()),
-        _ => Writer::csv(&fields)?,
+        (_, true, _) | (_, _, Form::Jsonl) => Writer::Jsonl(Out::new()),
+        _ => Writer::csv(&fields, args.separator)?,
     };
     let mut result = Ok(());
     reader.for_each(&query, |hit| {
-        result = writer.write(&reader, hit, &fields, args.separator);
+        result = writer.write(&reader, hit, &fields);
         if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     result?;
@@ -63,25 +63,18 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 
 /// Writes one document after the other.
 enum Writer {
-    Csv(Box<csv::Writer<Out>>),
+    Csv(RowWriter<Out>),
     Jsonl(Out),
     Payload(Out),
 }
 
 impl Writer {
-    fn csv(fields: &[String]) -> firndb::Result<Writer> {
-        let mut writer = csv::Writer::from_writer(Out::new());
-        writer.write_record(fields).map_err(csv_error)?;
-        Ok(Writer::Csv(Box::new(writer)))
+    fn csv(fields: &[String], separator: char) -> firndb::Result<Writer> {
+        let writer = RowWriter::new(Out::new(), STDOUT, Format::Csv, fields)?;
+        Ok(Writer::Csv(writer.separator(separator)))
     }
 
-    fn write(
-        &mut self,
-        reader: &Reader,
-        hit: Hit,
-        fields: &[String],
-        separator: char,
-    ) -> firndb::Result<()> {
+    fn write(&mut self, reader: &Reader, hit: Hit, fields: &[String]) -> firndb::Result<()> {
         match self {
             Writer::Payload(out) => {
                 out.bytes(&reader.payload(hit)?)?;
@@ -92,13 +85,8 @@ impl Writer {
                 out.json(&Json::Object(object))
             }
             Writer::Csv(writer) => {
-                let mut row = Vec::with_capacity(fields.len());
-                for name in fields {
-                    let values: Vec<String> =
-                        reader.values(hit, name)?.iter().map(to_text).collect();
-                    row.push(values.join(separator.encode_utf8(&mut [0; 4])));
-                }
-                writer.write_record(&row).map_err(csv_error)
+                let values = fields.iter().map(|name| reader.values(hit, name));
+                writer.write(&values.collect::<firndb::Result<Vec<_>>>()?)
             }
         }
     }
@@ -106,18 +94,7 @@ impl Writer {
     fn finish(self) -> firndb::Result<()> {
         match self {
             Writer::Jsonl(out) | Writer::Payload(out) => out.finish(),
-            Writer::Csv(writer) => {
-                let out = writer.into_inner().map_err(|e| stdout_error(e.into_error()))?;
-                out.finish()
-            }
+            Writer::Csv(writer) => writer.finish()?.finish(),
         }
-    }
-}
-
-fn csv_error(error: csv::Error) -> Error {
-    let text = error.to_string();
-    match error.into_kind() {
-        csv::ErrorKind::Io(e) => stdout_error(e),
-        _ => Error::invalid(text),
     }
 }

@@ -1,16 +1,20 @@
 //! Rows of files into documents: the part that `build`, `replace` and `index apply` share.
 
 use crate::failure::{Failure, Result};
-use crate::ingest::csv::parse_delimiter;
-use crate::ingest::source::{self, Format, expand};
-use crate::ingest::{BadRow, BytesAs, PayloadFrom, Row, Rows, Typer, infer};
 use crate::output::{plural, thousands};
 use clap::ValueEnum;
 use firndb::search::{Document, Payload, Schema, parse_order};
 use firndb::{Error, ErrorKind};
+use firndb_ingest::{
+    BadRow, BytesFormat, DataFiles, Format, Input, PayloadSource, Progress, READER_THREAD,
+    RecordOptions, RecordReader, Row, RowOptions, Rows, Typer, TyperOptions, expand,
+    parse_delimiter,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Display;
+use std::panic::{set_hook, take_hook};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::time::Duration;
 
 /// Rows that a schema is inferred from; the rest is checked against it.
@@ -40,7 +44,7 @@ pub struct RowArgs {
     pub inputs: Vec<PathBuf>,
     /// Form of the rows; auto goes by the file's name, then by its first line.
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: RowFormat,
     /// Divides columns of CSV and TSV, for example ';' or '\t' (default: by the form).
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
     pub delimiter: Option<u8>,
@@ -62,6 +66,75 @@ pub struct RowArgs {
     /// Memory to build with, for example 512M or 4G.
     #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = parse_size)]
     pub memory: usize,
+}
+
+/// Form of the rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RowFormat {
+    /// By the file's name, else by its first line.
+    #[default]
+    Auto,
+    /// Comma-separated values with a header line.
+    Csv,
+    /// Tab-separated values with a header line.
+    Tsv,
+    /// A JSON object a line.
+    Jsonl,
+}
+
+impl From<RowFormat> for Format {
+    fn from(format: RowFormat) -> Format {
+        match format {
+            RowFormat::Auto => Format::Auto,
+            RowFormat::Csv => Format::Csv,
+            RowFormat::Tsv => Format::Tsv,
+            RowFormat::Jsonl => Format::JsonLines,
+        }
+    }
+}
+
+/// Form of the records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RecordFormat {
+    /// By the file's name, else by its first bytes; text if neither says anything.
+    #[default]
+    Auto,
+    /// A record a line: key, separator, value.
+    Text,
+    /// Comma-separated values with a header line.
+    Csv,
+    /// Tab-separated values with a header line.
+    Tsv,
+    /// A JSON object a line.
+    Jsonl,
+    /// Parquet.
+    Parquet,
+    /// Arrow IPC, as a file or as a stream.
+    Arrow,
+}
+
+impl From<RecordFormat> for Format {
+    fn from(format: RecordFormat) -> Format {
+        match format {
+            RecordFormat::Auto => Format::Auto,
+            RecordFormat::Text => Format::Text,
+            RecordFormat::Csv => Format::Csv,
+            RecordFormat::Tsv => Format::Tsv,
+            RecordFormat::Jsonl => Format::JsonLines,
+            RecordFormat::Parquet => Format::Parquet,
+            RecordFormat::Arrow => Format::Arrow,
+        }
+    }
+}
+
+/// How texts give the bytes of a field of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum BytesAs {
+    /// The text's own bytes (UTF-8).
+    #[default]
+    Text,
+    /// Hexadecimal digits, two a byte, as `firn search export` writes them.
+    Hex,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -107,10 +180,11 @@ pub struct Load<'a> {
 impl<'a> Load<'a> {
     /// Finds the inputs. Nothing is read yet.
     pub fn new(args: &'a RowArgs) -> Result<Load<'a>> {
-        let inputs = expand(&args.inputs, &source::ROWS)?;
+        let inputs = expand(&args.inputs, DataFiles::Rows)?;
         let sizes: Option<Vec<u64>> = inputs.iter().map(|input| input.size()).collect();
         let bar = progress_bar(sizes.map(|sizes| sizes.iter().sum()));
-        let rows = Rows::new(inputs, args.format, bar.clone()).delimiter(args.delimiter);
+        let options = RowOptions::default().format(args.format.into()).delimiter(args.delimiter);
+        let rows = Rows::new(inputs, options.progress(advance(&bar)));
         Ok(Load { args, rows, bar })
     }
 
@@ -132,27 +206,18 @@ impl<'a> Load<'a> {
     }
 
     fn infer(&mut self) -> Result<Schema> {
-        let (ahead, complete) = self.rows.look_ahead(SAMPLE)?;
-        let good = ahead.iter().filter_map(|row| row.as_ref().ok());
-        let schema = infer(good, &self.args.null, complete)?;
-        if schema.fields().is_empty() {
-            return Err(match ahead.iter().find_map(|row| row.as_ref().err()) {
-                Some(bad) => Error::invalid(bad.to_string()),
-                None => Error::invalid("there are no rows to infer a schema from"),
-            }
-            .into());
-        }
+        let schema = self.rows.infer_schema(SAMPLE, &self.args.null)?;
         Ok(match self.payload() {
-            PayloadFrom::None => schema,
+            PayloadSource::None => schema,
             _ => schema.payload(Payload::Zstd { level: 3, dictionary: false }),
         })
     }
 
-    fn payload(&self) -> PayloadFrom {
+    fn payload(&self) -> PayloadSource {
         match self.args.payload.as_str() {
-            "row" => PayloadFrom::Row,
-            "none" => PayloadFrom::None,
-            column => PayloadFrom::Column(column.to_string()),
+            "row" => PayloadSource::Row,
+            "none" => PayloadSource::None,
+            column => PayloadSource::Column(column.to_string()),
         }
     }
 
@@ -160,12 +225,19 @@ impl<'a> Load<'a> {
     /// the row's; any other ends the run.
     pub fn run(self, chosen: &Chosen, sink: &mut Sink) -> Result<Report> {
         let args = self.args;
-        let payload = self.payload();
-        let (schema, strict) = (&chosen.schema, chosen.inferred);
-        let typer = Typer::new(schema, &args.null, args.separator, payload, strict);
-        let mut typer = typer.bytes(args.bytes);
+        let bytes = match args.bytes {
+            BytesAs::Text => BytesFormat::Text,
+            BytesAs::Hex => BytesFormat::Hex,
+        };
+        let options = TyperOptions::default()
+            .null_texts(&args.null)
+            .separator(args.separator)
+            .payload(self.payload())
+            .strict(chosen.inferred)
+            .bytes(bytes);
+        let mut typer = Typer::new(&chosen.schema, options);
         let report = self.walk(&mut |row| take(&mut typer, row, chosen.inferred, sink))?;
-        for (column, rows) in &typer.left_out {
+        for (column, rows) in typer.left_out() {
             eprintln!(
                 "note: column `{column}` ({}) is not in the schema and was left out",
                 plural(*rows, "row")
@@ -182,7 +254,7 @@ impl<'a> Load<'a> {
     fn walk(mut self, take: &mut dyn FnMut(Row) -> Taken) -> Result<Report> {
         let mut report = Report::default();
         let mut bad_rows = BadRows::new(self.args.on_error);
-        while let Some(row) = self.rows.next()? {
+        while let Some(row) = self.rows.next_row()? {
             report.rows += 1;
             if report.rows.is_multiple_of(1024) {
                 self.bar.set_message(format!("{} rows", thousands(report.rows)));
@@ -223,7 +295,7 @@ fn sort_out(taken: firndb::Result<()>, row: &Row) -> Taken {
     match taken {
         Ok(()) => Ok(Ok(())),
         Err(error) if error.kind() == ErrorKind::InvalidArgument => {
-            Ok(Err(BadRow::whole(row.place.clone(), error.message())))
+            Ok(Err(BadRow::whole(row.position.clone(), error.message())))
         }
         Err(error) => Err(error.into()),
     }
@@ -301,6 +373,27 @@ pub fn progress_bar(bytes: Option<u64>) -> ProgressBar {
     }
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+/// Reads records. Panics of parsers on damaged files are errors about these files, so the panic hook
+/// does not print them.
+pub fn read_records(inputs: &[Input], options: RecordOptions) -> firndb::Result<RecordReader> {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let usual = take_hook();
+        set_hook(Box::new(move |panic| {
+            if std::thread::current().name() != Some(READER_THREAD) {
+                usual(panic);
+            }
+        }));
+    });
+    RecordReader::new(inputs, options)
+}
+
+/// Advances a bar by the bytes that are read.
+pub fn advance(bar: &ProgressBar) -> Progress {
+    let bar = bar.clone();
+    Progress::new(move |bytes| bar.inc(bytes))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a catalog does alike wherever it is kept.
+//! Tests of catalog behaviour that is common to all origins.
 
 use super::*;
 use firndb::ErrorKind;
@@ -6,7 +6,7 @@ use firndb::catalog::{CleanOptions, Content, Origin};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Tables and collections are published in an empty catalog, read, swapped, verified and pulled.
+/// Publishes tables and collections in an empty catalog, and reads, swaps, verifies and pulls them.
 pub fn publish_read_and_swap(place: &Place, catalog: &Catalog) {
     assert!(catalog.names().unwrap().is_empty());
     assert_eq!(catalog.newest("words").unwrap_err().kind(), ErrorKind::NotFound);
@@ -48,7 +48,7 @@ pub fn publish_read_and_swap(place: &Place, catalog: &Catalog) {
     Collection::open(place.path("copy")).unwrap().reader().verify().unwrap();
 }
 
-/// Versions are pinned, rolled back and cleaned away in an empty catalog over `origin`.
+/// Pins, rolls back and cleans versions in an empty catalog over `origin`.
 pub fn go_back_and_clean(place: &Place, catalog: &Catalog, origin: &dyn Origin) {
     for version in 1..=4 {
         publish(catalog, "words", &place.table(version, 3_000)).unwrap();
@@ -72,8 +72,8 @@ pub fn go_back_and_clean(place: &Place, catalog: &Catalog, origin: &dyn Origin) 
     assert_eq!(origin.list("words/files").unwrap().len(), 1);
 }
 
-/// A file of 20 MiB, which is three parts, is stored in an empty origin, copied there, and read up
-/// to its end and beyond. Its path and length.
+/// Stores a file of 20 MiB (three parts) in an empty origin, copies it there, and reads up to its
+/// end and beyond. Returns its path and length.
 pub fn store_a_large_file(place: &Place, origin: &dyn Origin) -> (PathBuf, u64) {
     let file = place.path("large");
     let mut random = Random(1);

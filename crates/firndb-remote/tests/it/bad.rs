@@ -1,4 +1,4 @@
-//! Servers that do wrong what a server can do wrong.
+//! Servers that misbehave in every way that the clients must tolerate.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// A request, as it came over the wire.
+/// A request as received.
 pub struct Asked {
     pub head: String,
     pub body: Vec<u8>,
 }
 
 impl Asked {
-    /// Reads a request; `None` if the connection ends before one is whole.
+    /// Reads a request; `None` if the connection ends before it is complete.
     fn read(stream: &TcpStream) -> Option<Asked> {
         let mut reader = BufReader::new(stream);
         let mut head = String::new();
@@ -29,7 +29,7 @@ impl Asked {
         Some(Asked { head, body })
     }
 
-    /// The range that is asked for: its first byte, and how many.
+    /// The requested range: offset and length.
     pub fn range(&self) -> (u64, usize) {
         let range = field(&self.head, "range").and_then(|range| range.strip_prefix("bytes="));
         let (first, last) = range.and_then(|range| range.split_once('-')).unwrap_or(("0", "0"));
@@ -47,7 +47,8 @@ fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     lines.filter(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, text)| text.trim()).next()
 }
 
-/// A server that answers one request a connection, as it is told to; it ends with the program.
+/// A server that answers one request per connection with the given behaviour. Runs until the
+/// process exits.
 pub struct Server {
     pub port: u16,
     pub requests: Arc<AtomicU64>,
@@ -78,26 +79,26 @@ impl Server {
     }
 }
 
-/// What is wrong with a peer.
+/// The fault of a peer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Peer {
-    /// It gives bytes, but not the right ones.
+    /// Sends wrong bytes of the right length.
     Lies,
-    /// It says that the file is shorter than it is.
+    /// Reports a shorter length.
     Truncates,
-    /// It ends the connection in the middle of its answer.
+    /// Closes the connection in the middle of the response.
     Dies,
-    /// It takes the request and does nothing.
+    /// Accepts the request and never responds.
     Hangs,
-    /// It gives a byte now and then.
+    /// Sends one byte at a time, slowly.
     Drips,
-    /// It says for ever that it is going to have the file.
+    /// Always responds that it is still fetching the file.
     Promises,
-    /// It speaks something else.
+    /// Does not speak HTTP.
     Babbles,
-    /// It has failed.
+    /// Responds with a server error.
     Fails,
-    /// It says to come again much later.
+    /// Asks to retry much later.
     Later,
 }
 

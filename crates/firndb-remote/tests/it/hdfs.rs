@@ -1,4 +1,4 @@
-//! A catalog in HDFS.
+//! Tests of a catalog in HDFS.
 
 use super::alike::{go_back_and_clean, publish_read_and_swap, store_a_large_file};
 use super::*;
@@ -19,8 +19,8 @@ fn catalog(hdfs: &MiniDfs, folder: &str) -> Catalog {
 }
 
 #[test]
-fn what_is_published_in_hdfs_is_read_and_swapped() {
-    let Some(hdfs) = MiniDfs::shared("what_is_published_in_hdfs_is_read_and_swapped") else {
+fn hdfs_publish_read_and_swap() {
+    let Some(hdfs) = MiniDfs::shared("hdfs_publish_read_and_swap") else {
         return;
     };
     let catalog = firndb_remote::create(&format!("hdfs://{}/user/me", hdfs.server)).unwrap();
@@ -28,8 +28,8 @@ fn what_is_published_in_hdfs_is_read_and_swapped() {
 }
 
 #[test]
-fn versions_in_hdfs_go_back_and_are_cleaned_away() {
-    let Some(hdfs) = MiniDfs::shared("versions_in_hdfs_go_back_and_are_cleaned_away") else {
+fn hdfs_rollback_and_clean() {
+    let Some(hdfs) = MiniDfs::shared("hdfs_rollback_and_clean") else {
         return;
     };
     let (place, catalog) = (Place::new(), catalog(&hdfs, "clean"));
@@ -37,8 +37,8 @@ fn versions_in_hdfs_go_back_and_are_cleaned_away() {
 }
 
 #[test]
-fn large_files_go_to_hdfs_in_parts_and_reads_end_where_files_end() {
-    let Some(hdfs) = MiniDfs::shared("large_files_go_to_hdfs_in_parts_and_reads_end") else {
+fn hdfs_large_files_and_reads_past_the_end() {
+    let Some(hdfs) = MiniDfs::shared("hdfs_large_files_and_reads_past_the_end") else {
         return;
     };
     let origin = origin(&hdfs, "large");
@@ -50,16 +50,16 @@ fn large_files_go_to_hdfs_in_parts_and_reads_end_where_files_end() {
 }
 
 #[test]
-fn two_publishers_in_hdfs() {
-    let Some(hdfs) = MiniDfs::shared("two_publishers_in_hdfs") else { return };
+fn hdfs_concurrent_publishers() {
+    let Some(hdfs) = MiniDfs::shared("hdfs_concurrent_publishers") else { return };
     race(vec![catalog(&hdfs, "race"), catalog(&hdfs, "race")], 20);
-    // Who came second leaves what it wrote under another name: not seen, and swept in time.
+    // The slower publisher leaves a temporary file, which is hidden, and swept later.
     let seen = origin(&hdfs, "race").list("words/versions").unwrap();
     assert_eq!(seen.len(), 40);
 }
 
 #[test]
-fn nobody_waits_for_ever_for_hdfs() {
+fn hdfs_calls_time_out() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let refused = TcpListener::bind("127.0.0.1:0").unwrap();
     let addresses = [silent.local_addr().unwrap(), refused.local_addr().unwrap()];

@@ -1,5 +1,5 @@
-//! A catalog's directory behind a web server that knows nothing of it: the one of Python, which
-//! shows pages of links and does not answer ranges.
+//! Tests of a catalog directory behind a plain web server: Python's, which sends pages of links and
+//! does not support ranges.
 
 use super::*;
 use firndb::ErrorKind;
@@ -45,7 +45,7 @@ impl Drop for Web {
 }
 
 #[test]
-fn a_web_server_shows_a_catalog() {
+fn reads_a_catalog_from_a_web_server() {
     let place = Place::new();
     let local = Catalog::create(place.path("site/catalog")).unwrap();
     publish(&local, "words", &place.table(1, 10_000)).unwrap();
@@ -65,7 +65,7 @@ fn a_web_server_shows_a_catalog() {
     let refused = publish(&catalog, "words", &place.table(3, 100)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     assert!(refused.message().contains("can only be read"), "{refused}");
-    // More than a piece: that takes a server that answers ranges.
+    // A file of several pieces requires a server that supports ranges.
     publish(&local, "words", &place.table(4, 5 << 20)).unwrap();
     let error = reader.refresh().unwrap_err();
     assert!(error.message().contains("ranges"), "{error}");
@@ -74,10 +74,10 @@ fn a_web_server_shows_a_catalog() {
     assert_eq!(reader.refresh().unwrap_err().kind(), ErrorKind::Io);
 }
 
-/// Whether a server has no index, or one that says nothing, a new reader finds the newest version,
-/// although the first ones are gone.
+/// A new reader finds the newest version even if the server has no index or an empty one, and the
+/// first versions were removed.
 #[test]
-fn a_web_server_that_lists_nothing_is_enough_for_readers() {
+fn readers_need_no_index() {
     for index in ["<html>welcome</html>", "welcome"] {
         let place = Place::new();
         let local = Catalog::create(place.path("catalog")).unwrap();

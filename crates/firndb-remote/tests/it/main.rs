@@ -1,13 +1,13 @@
-//! Catalogs far away, as their users see them: through the public API, over the loopback.
+//! Tests of remote catalogs through the public API, over the loopback interface.
 //!
-//! - `http.rs`: a web server that shows the directory of a catalog;
+//! - `http.rs`: a web server that serves the directory of a catalog;
 //! - `relay.rs`: a reader that serves its files;
-//! - `peers.rs`: readers that help each other, and peers that do wrong (`bad.rs`);
-//! - `s3.rs`: an object store, for which the server moto stands in (`moto.rs` starts it);
-//! - `s3_pages.rs`: more objects in it than it lists at once;
-//! - `network.rs`: the same, over a network that misbehaves;
-//! - `hdfs.rs`: HDFS, which `minidfs.rs` starts if it is asked to;
-//! - `race.rs`: publishers that want the same version at the same time, here and far away.
+//! - `peers.rs`: readers that fetch from each other, and faulty peers (`bad.rs`);
+//! - `s3.rs`: an object store, simulated by the server moto, which `moto.rs` starts;
+//! - `s3_pages.rs`: more objects than one page of a list contains;
+//! - `network.rs`: an object store over a faulty network;
+//! - `hdfs.rs`: HDFS, which `minidfs.rs` starts on request;
+//! - `race.rs`: concurrent publishers, local and remote.
 
 mod alike;
 mod bad;
@@ -34,7 +34,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory of its own for a test, removed at the end.
+/// A temporary directory for a test, removed at the end.
 struct Place(PathBuf);
 
 impl Place {
@@ -51,8 +51,8 @@ impl Place {
         self.0.join(name)
     }
 
-    /// A table under a name of its own whose key `version` says which it is, with so many bytes
-    /// that nothing can compress.
+    /// Creates a table with a unique name whose key `version` has its number, with this many
+    /// incompressible bytes.
     fn table(&self, version: u64, bytes: usize) -> PathBuf {
         let path = self.path(&format!("{version}.table"));
         let options = BuildOptions { threads: 1, ..BuildOptions::default() };
@@ -67,7 +67,7 @@ impl Place {
         path
     }
 
-    /// Puts new partitions of these names, and the number, into the collection.
+    /// Puts new partitions with these names and this number into the collection.
     fn collection(&self, names: &[&str], number: u64) -> PathBuf {
         let path = self.path("collection");
         let collection = Collection::open(&path).or_else(|_| Collection::create(&path)).unwrap();
@@ -92,7 +92,7 @@ impl Drop for Place {
     }
 }
 
-/// Numbers that look random, the same ones each time.
+/// A reproducible sequence of pseudo-random numbers.
 struct Random(u64);
 
 impl Random {
@@ -102,7 +102,7 @@ impl Random {
     }
 }
 
-/// BLAKE3 as a manifest states it.
+/// BLAKE3 in the form of manifests.
 fn hash_of(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
@@ -115,14 +115,14 @@ fn read(catalog: &Catalog, name: &str, cache: &Path) -> Result<CatalogReader> {
     catalog.reader(name, cache, ReaderOptions::default())
 }
 
-/// What the table that is open says of itself.
+/// The value of the key `version` in the open table.
 fn version_in(reader: &CatalogReader) -> u64 {
     let now = reader.current();
     let value = now.table().unwrap().get(b"version").unwrap().unwrap().into_owned();
     String::from_utf8(value).unwrap().parse().unwrap()
 }
 
-/// A place in an object store.
+/// A location in an object store.
 fn origin(moto: &Moto, bucket: &str, prefix: &str) -> ObjectOrigin {
     let variables = moto::variables(moto.port);
     ObjectOrigin::s3_with(variables, bucket, prefix, Patience::default()).unwrap()

@@ -1,6 +1,6 @@
-//! HDFS itself, from Maven: a name node and a data node in one process, Hadoop's own "mini
-//! cluster". It takes Java, Maven, 90 MB and half a minute, so its tests run only if `FIRNDB_HDFS`
-//! is set; else they say so and are counted as skipped.
+//! A real HDFS: Hadoop's MiniDFSCluster, a name node and a data node in one process, fetched by
+//! Maven. It needs Java, Maven, 90 MB and 30 seconds, so its tests run only if `FIRNDB_HDFS` is
+//! set. Otherwise they say so and are counted as skipped.
 
 use firndb_testing::skipped;
 use std::fs::{self, File};
@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 
 const HADOOP: &str = "3.4.1";
 
-/// A cluster of its own, with nothing in it. It ends with this.
+/// A new, empty cluster. Dropping this stops it.
 pub struct MiniDfs {
     child: Child,
     dir: PathBuf,
-    /// The name node's address.
+    /// The address of the name node.
     pub server: String,
 }
 
 impl MiniDfs {
-    /// The cluster that all tests of this program share while one of them holds it. `None`, after
-    /// saying so, if nobody has asked for it. Who asks and has no Maven gets a failure.
+    /// The cluster shared by the tests of this process, one at a time. `None`, with a message, if
+    /// `FIRNDB_HDFS` is not set. Panics if it is set and Maven is missing.
     pub fn shared(test: &str) -> Option<Arc<MiniDfs>> {
         static SHARED: Mutex<Weak<MiniDfs>> = Mutex::new(Weak::new());
         if std::env::var_os("FIRNDB_HDFS").is_none() {
@@ -78,13 +78,13 @@ impl Drop for MiniDfs {
     }
 }
 
-/// The folder of Hadoop's jars, which Maven fetches if they are not there.
+/// The folder of Hadoop's jars, which Maven fetches if they are missing.
 fn install() -> Result<PathBuf, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().ok_or("there is no target")?;
     let place = target.join(format!("hadoop-{HADOOP}"));
     let (jars, stamp) = (place.join("jars"), place.join("installed"));
     fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;
-    // Another program of these tests may be installing it at this moment.
+    // Another test process may be installing it concurrently.
     let lock = File::create(place.join("lock")).map_err(|e| e.to_string())?;
     lock.lock().map_err(|e| e.to_string())?;
     if stamp.exists() {

@@ -1,7 +1,7 @@
-//! A server that speaks S3: moto, a Python package, which pip fetches once into a virtual
-//! environment in the target directory; nothing is installed on the machine. Test programs that run
-//! at the same time wait for each other. Where the package is not to be had, the tests that need it
-//! say so and are counted as skipped.
+//! An S3 server: moto, a Python package, which pip installs once into a virtual environment in the
+//! target directory; nothing is installed system-wide. Concurrent test processes wait for each
+//! other. If the package is not available, the tests that need it say so and are counted as
+//! skipped.
 
 use firndb_testing::skipped;
 use std::fs::{self, File};
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 const PACKAGE: &str = "moto[server]==5.2.5";
 
-/// Starts the server so that it answers one request at a time. By itself it looks whether an object
-/// is there and then makes it, and of a few hundred races two were won by both: a store that keeps
-/// to `If-None-Match` does the two as one.
+/// Starts the server so that it handles one request at a time. By default it checks for an object
+/// and creates it in two steps, and of a few hundred races two were won by both clients. A store
+/// that implements `If-None-Match` does this atomically.
 const PROGRAM: &str = "
 import threading
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication as App
@@ -29,17 +29,17 @@ App.__call__ = one_at_a_time
 main()
 ";
 
-/// A server of its own. It keeps objects in memory, and ends with this.
+/// A new server. Objects are in memory; dropping this stops it.
 pub struct Moto {
     child: Child,
     pub port: u16,
 }
 
 impl Moto {
-    /// The server that all tests of this program share while one of them holds it. `None`, after
-    /// saying so, if there can be none.
+    /// The server shared by the tests of this process, one at a time. `None`, with a message, if it
+    /// is not available.
     pub fn shared(test: &str) -> Option<Arc<Moto>> {
-        // Without a network pip takes its time to give up: once for each program is enough.
+        // Without a network pip takes long to fail, so it is tried once per process.
         static PYTHON: LazyLock<Result<PathBuf, String>> = LazyLock::new(install);
         static SHARED: Mutex<Weak<Moto>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +60,7 @@ impl Moto {
     }
 
     fn start(python: &Path) -> Result<Moto, String> {
-        // Somebody else may take the port between the look and the start.
+        // Another process may take the port before the server starts.
         for _ in 0..5 {
             let free = TcpListener::bind("127.0.0.1:0").and_then(|at| at.local_addr());
             let port = free.map_err(|e| format!("there is no free port: {e}"))?.port();
@@ -83,7 +83,7 @@ impl Moto {
         Err("moto does not answer".to_string())
     }
 
-    /// A request without a body, outside of S3's clients; empty if there is no answer.
+    /// Sends a request without a body, bypassing S3 clients. Empty if there is no response.
     pub fn ask(&self, method: &str, path: &str) -> String {
         let ask = || -> std::io::Result<String> {
             let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
@@ -98,14 +98,14 @@ impl Moto {
         ask().unwrap_or_default()
     }
 
-    /// Makes a bucket.
+    /// Creates a bucket.
     pub fn bucket(&self, name: &str) {
         let answer = self.ask("PUT", &format!("/{name}"));
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
 }
 
-/// What a user sets to go to a server at this port.
+/// The environment that users set to access a server at this port.
 pub fn variables(port: u16) -> Vec<(String, String)> {
     let endpoint = format!("http://127.0.0.1:{port}");
     let variables = [
@@ -125,13 +125,13 @@ impl Drop for Moto {
     }
 }
 
-/// The path of a Python that has the server, which is fetched if it is not there.
+/// The path of a Python with the server, which is installed if it is missing.
 fn install() -> Result<PathBuf, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().ok_or("there is no target")?;
     let place = target.join("moto-5.2.5");
     let (python, stamp) = (place.join("bin/python"), place.join("installed"));
     fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;
-    // Another program of these tests may be fetching it at this moment.
+    // Another test process may be installing it concurrently.
     let lock = File::create(place.join("lock")).map_err(|e| e.to_string())?;
     lock.lock().map_err(|e| e.to_string())?;
     if stamp.exists() {

@@ -1,4 +1,4 @@
-//! An object store behind a network that misbehaves, call by call.
+//! Tests of an object store over a faulty network, with a fault at each call.
 
 use super::bad::{Asked, Server};
 use super::*;
@@ -13,21 +13,21 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq)]
 enum Ill {
     No,
-    /// The request does not arrive.
+    /// The request is lost.
     Lost,
-    /// The request arrives, its answer does not.
+    /// The request arrives, and the response is lost.
     Unanswered,
-    /// The request arrives twice, and the second answer is given.
+    /// The request arrives twice, and the second response is returned.
     Repeated,
-    /// The answer ends in the middle.
+    /// The response is truncated.
     Half,
-    /// The answer is the one that the same request got before: lists are late.
+    /// The response is that of an earlier identical request: lists lag behind.
     Late,
-    /// Nothing happens, for longer than anybody waits.
+    /// No response before the client's time limit.
     Slow,
 }
 
-/// What the network does to each request.
+/// The fault that the network applies to each request.
 struct Network {
     store: u16,
     ill: Box<dyn Fn(u64) -> Ill + Send + Sync>,
@@ -75,7 +75,7 @@ impl Network {
         }
     }
 
-    /// Makes the request of the store, on a connection of its own.
+    /// Forwards the request to the store, on a new connection.
     fn forward(&self, asked: &Asked) -> std::io::Result<Vec<u8>> {
         let mut store = TcpStream::connect(("127.0.0.1", self.store))?;
         let (line, fields) = asked.head.split_once("\r\n").unwrap();
@@ -88,7 +88,7 @@ impl Network {
     }
 }
 
-/// The catalog as it is seen over a network, by somebody who does not wait long.
+/// Opens the catalog through the network, with short time limits.
 fn over(server: &Server, bucket: &str, retries: usize) -> Catalog {
     let (connect, request) = (Duration::from_millis(500), Duration::from_millis(500));
     let patience = Patience { connect, request, retries };
@@ -96,7 +96,7 @@ fn over(server: &Server, bucket: &str, retries: usize) -> Catalog {
     Catalog::at(Arc::new(ObjectOrigin::s3_with(variables, bucket, "p", patience).unwrap()))
 }
 
-/// All versions that are there, after every byte of each was checked.
+/// All versions, after every byte of each was verified.
 fn check(catalog: &Catalog) -> Vec<u64> {
     let there = catalog.versions("docs").unwrap_or_default();
     for &number in &there {
@@ -106,8 +106,8 @@ fn check(catalog: &Catalog) -> Vec<u64> {
 }
 
 #[test]
-fn over_a_network_that_misbehaves_every_version_is_whole_or_not_there() {
-    let test = "over_a_network_that_misbehaves_every_version_is_whole_or_not_there";
+fn versions_are_atomic_over_a_faulty_network() {
+    let test = "versions_are_atomic_over_a_faulty_network";
     let Some(moto) = Moto::shared(test) else { return };
     moto.bucket("network");
     let place = Place::new();
@@ -126,7 +126,7 @@ fn over_a_network_that_misbehaves_every_version_is_whole_or_not_there() {
             [Ill::Lost, Ill::Unanswered, Ill::Repeated, Ill::Half, Ill::Late, Ill::Late, Ill::Slow];
         ills[(draw / 6 % 7) as usize]
     });
-    // Without retries, so that what goes wrong is seen; with one, so that requests are repeated.
+    // Without retries, to expose faults; with one retry, to repeat requests.
     let (rash, patient) = (over(&server, "network", 0), over(&server, "network", 1));
     let reader = loop {
         if let Ok(reader) = read(&rash, "docs", &place.path("cache")) {
@@ -160,11 +160,11 @@ fn over_a_network_that_misbehaves_every_version_is_whole_or_not_there() {
     }
 }
 
-/// The line is cut at every request of a publication: then nothing is there, or all of it, and the
-/// next attempt succeeds without sending again what has arrived.
+/// Interrupts a publication at every request. Afterwards the version does not exist, or it exists
+/// and is complete; and the next attempt succeeds without sending complete files again.
 #[test]
-fn an_upload_that_is_cut_off_leaves_nothing_half() {
-    let Some(moto) = Moto::shared("an_upload_that_is_cut_off_leaves_nothing_half") else { return };
+fn interrupted_publications_are_atomic() {
+    let Some(moto) = Moto::shared("interrupted_publications_are_atomic") else { return };
     moto.bucket("cut");
     let place = Place::new();
     let (docs, direct) =
@@ -188,11 +188,11 @@ fn an_upload_that_is_cut_off_leaves_nothing_half() {
                         assert!(failed > 8 && unnoticed > 0, "{failed}, {unnoticed}");
                         return;
                     }
-                    // It was there already: what was cut off is the hint at it.
+                    // The version existed already; the interrupted request was the hint.
                     unnoticed += 1;
                     assert!(unnoticed <= 4, "two requests in two ways");
                 }
-                // The manifest may have arrived: then it is the version, and all of it is there.
+                // The manifest may have been stored. Then the version exists and must be complete.
                 Err(_) => {
                     assert!(there.len() as u64 - number <= 1, "{there:?}");
                     failed += 1;

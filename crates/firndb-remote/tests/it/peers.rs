@@ -1,4 +1,4 @@
-//! Readers that help each other, and peers that do not help.
+//! Tests of readers that fetch from each other, and of faulty peers.
 
 use super::bad::{Peer, Server};
 use super::*;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const READERS: usize = 8;
 
-/// A catalog's place that counts the bytes that are read of each file, and takes its time.
+/// An origin that counts the bytes read of each file, and delays reads.
 #[derive(Debug)]
 struct Counted {
     inner: Arc<dyn Origin>,
@@ -24,7 +24,7 @@ impl Counted {
         Arc::new(Counted { inner: catalog.origin().clone(), sent: Mutex::default(), takes })
     }
 
-    /// What was sent of each file since the last call.
+    /// The bytes read of each file since the last call.
     fn sent(&self) -> BTreeMap<String, u64> {
         std::mem::take(&mut self.sent.lock().unwrap())
     }
@@ -56,13 +56,13 @@ impl Origin for Counted {
     }
 }
 
-/// What a catalog has to send of a version that nobody has anything of, or of what is new in it.
+/// What the catalog has to send of a version, to readers with or without the previous version.
 fn files(version: &Version) -> BTreeMap<String, u64> {
     let new = version.files.iter().filter(|file| file.since == version.number);
     new.map(|file| (version.object(file), file.bytes)).collect()
 }
 
-/// A reader of `docs` with its relay; its peers are to be named.
+/// A reader of `docs` with its relay; its peers are set later.
 struct Neighbour {
     relay: Relay,
     share: Share,
@@ -86,7 +86,7 @@ impl Neighbour {
     }
 }
 
-/// A number of partitions, some of them of more than a piece.
+/// Creates partitions, some of which are longer than a piece.
 fn publish_docs(place: &Place, catalog: &Catalog, number: u64, partitions: usize) -> Version {
     let names: Vec<String> = (0..partitions).map(|n| format!("p{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -102,9 +102,10 @@ fn within(limit: Duration, what: &str, is_done: impl Fn() -> bool) {
     }
 }
 
-/// All start at the same moment with nothing, and then follow: the catalog sends each file once.
+/// All readers start at the same moment with empty caches, and then refresh. The catalog sends each
+/// file once.
 #[test]
-fn eight_readers_take_each_file_from_the_catalog_once() {
+fn eight_readers_fetch_each_file_from_the_catalog_once() {
     let place = Place::new();
     let catalog = Catalog::create(place.path("catalog")).unwrap();
     let first = publish_docs(&place, &catalog, 1, 30);
@@ -131,8 +132,8 @@ fn eight_readers_take_each_file_from_the_catalog_once() {
     for reader in &readers {
         reader.current().collection().unwrap().verify().unwrap();
     }
-    // One of them hears of the next version, and wakes those to whom new files belong; who has none
-    // looks for itself.
+    // One reader learns of the next version and wakes the readers to which new files are assigned.
+    // A reader without new files polls.
     let hour = Duration::from_secs(3600);
     let watches: Vec<_> = readers.iter().map(|reader| reader.watch(hour, |_| ())).collect();
     let second = publish_docs(&place, &catalog, 2, 29);
@@ -151,10 +152,10 @@ fn eight_readers_take_each_file_from_the_catalog_once() {
     drop(watches);
 }
 
-/// Every reader gets what it should, whatever its peers do; those that lie or are slow are asked
+/// Every reader gets correct files, whatever its peers do. Peers that lie or are slow are asked
 /// once or twice, and not for each file.
 #[test]
-fn bad_peers_cost_time_and_never_a_byte() {
+fn bad_peers_cost_time_but_never_correctness() {
     let place = Place::new();
     let catalog = Catalog::create(place.path("catalog")).unwrap();
     let version = publish_docs(&place, &catalog, 1, 12);
@@ -185,9 +186,9 @@ fn bad_peers_cost_time_and_never_a_byte() {
     });
 }
 
-/// A liar among good ones, and one that is gone.
+/// One lying peer among good ones, and one that is unreachable.
 #[test]
-fn good_peers_make_up_for_bad_ones() {
+fn good_peers_compensate_for_bad_ones() {
     let place = Place::new();
     let catalog = Catalog::create(place.path("catalog")).unwrap();
     let version = publish_docs(&place, &catalog, 1, 20);
@@ -205,10 +206,10 @@ fn good_peers_make_up_for_bad_ones() {
     assert!(again < version.bytes() / 2, "{again} of {} from the catalog", version.bytes());
 }
 
-/// Whatever peers do to gain time, all of them together for all files of a version gain no more
-/// than their budget, and what they say of the time to come is believed only within it.
+/// Whatever peers do, the time that they make a reader wait for a version is bounded by the budget.
+/// A promised waiting time is accepted only within the budget.
 #[test]
-fn peers_delay_a_version_by_their_budget_at_most() {
+fn delay_by_peers_is_bounded_by_the_budget() {
     let place = Place::new();
     let catalog = Catalog::create(place.path("catalog")).unwrap();
     publish_docs(&place, &catalog, 1, 40);
@@ -236,21 +237,21 @@ fn peers_delay_a_version_by_their_budget_at_most() {
                 let reader = catalog.reader("docs", &cache, options).unwrap();
                 let took = start.elapsed();
                 reader.current().collection().unwrap().verify().unwrap();
-                // The budget is 1.2 seconds; the rest is for a busy machine.
+                // The budget is 1.2 seconds; the rest is tolerance for a loaded machine.
                 assert!(took < Duration::from_secs(8), "{seconds}: {took:?}");
             });
         }
     });
 }
 
-/// A peer that sends readers elsewhere is one that fails: nothing is asked of the other address.
+/// A redirect counts as a failure: the other address is not contacted.
 #[test]
-fn no_redirect_is_followed() {
+fn redirects_are_not_followed() {
     let place = Place::new();
     let catalog = Catalog::create(place.path("catalog")).unwrap();
     let version = publish_docs(&place, &catalog, 1, 3);
     let origin = Counted::new(&catalog, Duration::ZERO);
-    // It has everything.
+    // The other server has all of the files.
     let elsewhere = Neighbour::new();
     let _reader = elsewhere.open(origin.clone(), &[], &place.path("elsewhere"));
     origin.sent();
@@ -276,7 +277,7 @@ fn no_redirect_is_followed() {
 }
 
 #[test]
-fn nothing_that_is_shown_has_credentials_in_it() {
+fn messages_contain_no_credentials() {
     let place = Place::new();
     let catalog = Catalog::create(place.path("catalog")).unwrap();
     let url = "http://user:secret@127.0.0.1:9/".to_string();
@@ -301,7 +302,7 @@ fn nothing_that_is_shown_has_credentials_in_it() {
 }
 
 #[test]
-fn a_peer_that_is_none_is_refused() {
+fn invalid_peer_urls_are_rejected() {
     let place = Place::new();
     let catalog = Catalog::create(place.path("catalog")).unwrap();
     let peers = |url: &str| {

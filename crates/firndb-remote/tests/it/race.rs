@@ -1,5 +1,5 @@
-//! Publishers that want the same version at the same time: one wins, the others are told, and no
-//! version is lost.
+//! Tests of concurrent publishers: one succeeds, the others get `AlreadyExists`, and no version is
+//! lost.
 
 use super::*;
 use firndb::ErrorKind;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier};
 
 const PUBLISHERS: u64 = 8;
 
-/// Everybody publishes `rounds` versions, and tries again when somebody else was first.
+/// Several publishers publish `rounds` versions each, and retry after a conflict.
 pub fn race(catalogs: Vec<Catalog>, rounds: u64) {
     let place = Place::new();
     let begin = Barrier::new(catalogs.len());
@@ -57,23 +57,23 @@ pub fn race(catalogs: Vec<Catalog>, rounds: u64) {
 }
 
 #[test]
-fn two_publishers_in_a_directory() {
+fn concurrent_publishers_in_a_directory() {
     let place = Place::new();
     let catalog = || Catalog::create(place.path("catalog")).unwrap();
     race(vec![catalog(), catalog()], 40);
 }
 
 #[test]
-fn eight_publishers_in_an_object_store() {
-    let Some(moto) = Moto::shared("eight_publishers_in_an_object_store") else { return };
+fn concurrent_publishers_in_an_object_store() {
+    let Some(moto) = Moto::shared("concurrent_publishers_in_an_object_store") else { return };
     moto.bucket("race");
     let catalog = |_| Catalog::at(Arc::new(origin(&moto, "race", "p")));
     race((0..PUBLISHERS).map(catalog).collect(), 2);
 }
 
 #[test]
-fn an_object_is_created_once() {
-    let Some(moto) = Moto::shared("an_object_is_created_once") else { return };
+fn create_is_exclusive() {
+    let Some(moto) = Moto::shared("create_is_exclusive") else { return };
     moto.bucket("create");
     let origins: Vec<_> = (0..PUBLISHERS).map(|_| origin(&moto, "create", "p")).collect();
     let begin = Barrier::new(origins.len());

@@ -1,4 +1,4 @@
-//! What a relay answers.
+//! Tests of the responses of a relay.
 
 use super::*;
 use firndb::ErrorKind;
@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A reader of `words` that is relayed.
+/// A reader of `words` with a relay.
 struct Relayed {
     relay: Relay,
     reader: CatalogReader,
@@ -24,7 +24,7 @@ impl Relayed {
         Relayed { relay, reader }
     }
 
-    /// Asks, and gives the head and the body of the answer.
+    /// Sends a request; returns the header and the body of the response.
     fn ask(&self, method: &str, path: &str, fields: &str) -> (String, Vec<u8>) {
         let mut stream = TcpStream::connect(self.relay.address()).unwrap();
         let head =
@@ -43,7 +43,7 @@ impl Relayed {
 }
 
 #[test]
-fn a_relay_answers_as_a_web_server_does() {
+fn responses_follow_http_semantics() {
     let place = Place::new();
     let catalog = Catalog::create(place.path("catalog")).unwrap();
     let version = publish(&catalog, "words", &place.table(1, 700_000)).unwrap().version;
@@ -100,7 +100,7 @@ fn a_relay_answers_as_a_web_server_does() {
 }
 
 #[test]
-fn a_relay_is_a_catalog_for_others() {
+fn a_relay_serves_as_a_catalog() {
     let place = Place::new();
     let catalog = Catalog::create(place.path("catalog")).unwrap();
     publish(&catalog, "words", &place.table(1, 9 << 20)).unwrap();
@@ -115,7 +115,7 @@ fn a_relay_is_a_catalog_for_others() {
     assert_eq!(version_in(&reader), 2);
     far.verify(&far.newest("words").unwrap(), |_| ()).unwrap();
     assert_eq!(far.version("words", 1).unwrap_err().kind(), ErrorKind::NotFound);
-    // To look for something new costs two answers without a body.
+    // Checking for a new version costs two responses without a body.
     let before = relayed.relay.stats();
     reader.refresh().unwrap();
     let after = relayed.relay.stats();
@@ -123,10 +123,10 @@ fn a_relay_is_a_catalog_for_others() {
     assert!(after.bytes - before.bytes < 100, "{before:?} {after:?}");
 }
 
-/// Numbers that are made up make the reader look, and are not there: those who know of the next
-/// version are answered meanwhile.
+/// Requests for invented versions make the reader look, and end with 404. Meanwhile requests for
+/// the real next version are answered.
 #[test]
-fn strangers_who_make_versions_up_are_told_no_and_keep_nobody() {
+fn requests_for_invented_versions_do_not_block_others() {
     let place = Place::new();
     let catalog = Catalog::create(place.path("catalog")).unwrap();
     publish(&catalog, "words", &place.table(1, 1000)).unwrap();
@@ -159,7 +159,7 @@ fn strangers_who_make_versions_up_are_told_no_and_keep_nobody() {
 }
 
 #[test]
-fn another_name_cannot_be_shared() {
+fn a_share_is_bound_to_its_name() {
     let place = Place::new();
     let catalog = Catalog::create(place.path("catalog")).unwrap();
     publish(&catalog, "words", &place.table(1, 100)).unwrap();
@@ -168,17 +168,19 @@ fn another_name_cannot_be_shared() {
     assert_eq!(opened.err().unwrap().kind(), ErrorKind::InvalidArgument);
 }
 
-/// Requests that are answered, cut off, or never made: none leaves a file or a connection open.
+/// Requests that are answered, interrupted, or never sent: none may leave a file or connection
+/// open.
 #[test]
 #[cfg(target_os = "linux")]
-fn nothing_stays_open_over_many_requests() {
+fn requests_leak_no_descriptors() {
     let place = Place::new();
     let catalog = Catalog::create(place.path("catalog")).unwrap();
     let version = publish(&catalog, "words", &place.table(1, 3 << 20)).unwrap().version;
     let relayed = Arc::new(Relayed::new(&place, &catalog));
     let object = format!("/{}", version.object(&version.files[0]));
     let ports = || {
-        // Of this relay alone: other tests of this program have files and connections, too.
+        // Counts those of this relay only: other tests of this process have files and connections,
+        // too.
         let port = format!(":{:04X} ", relayed.relay.address().port());
         let table = fs::read_to_string("/proc/self/net/tcp").unwrap();
         let ours = table.lines().filter(|line| line.contains(&port) && line.contains(" 01 "));
@@ -194,7 +196,7 @@ fn nothing_stays_open_over_many_requests() {
         match round % 3 {
             0 => drop(relayed.ask("GET", &object, "Range: bytes=0-99\r\n")),
             1 => drop(relayed.ask("GET", "/words/files/none", "")),
-            // Hangs up with most of the answer unread.
+            // Disconnects with most of the response unread.
             _ => {
                 let mut stream = TcpStream::connect(relayed.relay.address()).unwrap();
                 let head = format!("GET {object} HTTP/1.1\r\nHost: h\r\n\r\n");

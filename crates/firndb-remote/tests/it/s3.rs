@@ -1,4 +1,4 @@
-//! A catalog in an object store.
+//! Tests of a catalog in an object store.
 
 use super::alike::{go_back_and_clean, publish_read_and_swap, store_a_large_file};
 use super::moto::variables;
@@ -14,37 +14,37 @@ fn catalog(moto: &Moto, bucket: &str) -> Catalog {
 }
 
 #[test]
-fn what_is_published_is_read_and_swapped() {
-    let Some(moto) = Moto::shared("what_is_published_is_read_and_swapped") else { return };
+fn s3_publish_read_and_swap() {
+    let Some(moto) = Moto::shared("s3_publish_read_and_swap") else { return };
     moto.bucket("swap");
     let (place, catalog) = (Place::new(), catalog(&moto, "swap"));
     publish_read_and_swap(&place, &catalog);
 }
 
 #[test]
-fn versions_go_back_and_are_cleaned_away() {
-    let Some(moto) = Moto::shared("versions_go_back_and_are_cleaned_away") else { return };
+fn s3_rollback_and_clean() {
+    let Some(moto) = Moto::shared("s3_rollback_and_clean") else { return };
     moto.bucket("clean");
     let (place, catalog) = (Place::new(), catalog(&moto, "clean"));
     go_back_and_clean(&place, &catalog, &origin(&moto, "clean", "some/prefix"));
 }
 
 #[test]
-fn large_files_go_in_parts_and_reads_end_where_objects_end() {
-    let Some(moto) = Moto::shared("large_files_go_in_parts_and_reads_end_where_objects_end") else {
+fn s3_large_files_and_reads_past_the_end() {
+    let Some(moto) = Moto::shared("s3_large_files_and_reads_past_the_end") else {
         return;
     };
     moto.bucket("large");
     let origin = super::origin(&moto, "large", "");
     let place = Place::new();
     let (file, len) = store_a_large_file(&place, &origin);
-    // A file that is shorter than was said must not become an object.
+    // A file that is shorter than stated must not become an object.
     let blake3 = &hash_of(&fs::read(&file).unwrap());
     let content = |bytes, blake3| Content::File { path: &file, bytes, blake3 };
     let short = [("a/x".to_string(), content(len + 1, blake3))];
     assert_eq!(origin.store(&short, &|_| ()).unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(origin.read("a/x", 0, 9).unwrap_err().kind(), ErrorKind::NotFound);
-    // Nor one whose bytes are others, whether it is sent in parts or whole.
+    // Nor one with other bytes, whether sent in parts or as a whole.
     let other_hash = "0".repeat(64);
     for bytes in [len, 1000] {
         let other = [("a/x".to_string(), content(bytes, &other_hash))];
@@ -52,7 +52,7 @@ fn large_files_go_in_parts_and_reads_end_where_objects_end() {
         assert_eq!((error.kind(), error.file()), (ErrorKind::NotFound, Some(&*file)), "{error}");
         assert_eq!(origin.read("a/x", 0, 9).unwrap_err().kind(), ErrorKind::NotFound);
     }
-    // A copy of an object that has another length is none.
+    // Copying an object of another length is an error.
     let copy = Content::Object { from: "a/large".to_string(), bytes: len - 1 };
     let error = origin.store(&[("a/x".to_string(), copy)], &|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
@@ -61,8 +61,8 @@ fn large_files_go_in_parts_and_reads_end_where_objects_end() {
 }
 
 #[test]
-fn mistakes_are_told() {
-    let Some(moto) = Moto::shared("mistakes_are_told") else { return };
+fn s3_errors_are_reported() {
+    let Some(moto) = Moto::shared("s3_errors_are_reported") else { return };
     let missing = origin(&moto, "no-such-bucket", "").list("").unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound, "{missing}");
     assert!(missing.to_string().starts_with("s3://no-such-bucket"), "{missing}");
@@ -71,7 +71,7 @@ fn mistakes_are_told() {
 
 /// Needs no server.
 #[test]
-fn a_store_that_cannot_be_reached_is_an_error_in_time() {
+fn unreachable_stores_time_out() {
     let patience = Patience {
         connect: Duration::from_millis(500),
         request: Duration::from_millis(500),
@@ -81,7 +81,7 @@ fn a_store_that_cannot_be_reached_is_an_error_in_time() {
         ObjectOrigin::s3_with(variables, "b", "p", patience).unwrap()
     };
     let start = Instant::now();
-    // Nobody is there, and somebody who never answers.
+    // One address has no server, and one has a server that never responds.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let refused = {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();

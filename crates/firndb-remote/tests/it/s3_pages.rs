@@ -1,15 +1,15 @@
-//! More objects than an object store lists at once: S3 gives a thousand a page.
+//! Tests with more objects than one page of a list contains: S3 lists 1,000 per page.
 
 use super::*;
 use firndb::catalog::{CleanOptions, Content, Origin};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// More than a page of them.
+/// More than one page.
 const MANY: u64 = 1050;
 
-/// A catalog whose name `words` has version 1 and copies of its manifest as versions 2 to `MANY`,
-/// and beside the one file as many that interrupted publishers have left.
+/// A catalog whose name `words` has version 1, copies of its manifest as versions 2 to `MANY`, and
+/// next to the one file as many files that interrupted publishers have left.
 fn fill(place: &Place, origin: &ObjectOrigin, catalog: &Catalog) {
     publish(catalog, "words", &place.table(1, 100)).unwrap();
     let first = catalog.version("words", 1).unwrap();
@@ -48,14 +48,14 @@ fn fill(place: &Place, origin: &ObjectOrigin, catalog: &Catalog) {
 }
 
 #[test]
-fn more_versions_and_files_than_a_page_lists() {
-    let Some(moto) = Moto::shared("more_versions_and_files_than_a_page_lists") else { return };
+fn lists_span_pages() {
+    let Some(moto) = Moto::shared("lists_span_pages") else { return };
     moto.bucket("pages");
     let place = Place::new();
     let origin = Arc::new(origin(&moto, "pages", "p"));
     let catalog = Catalog::at(origin.clone());
     fill(&place, &origin, &catalog);
-    // The server does give pages: what is asked of it here is more than one.
+    // Confirms that the server splits lists into pages.
     let page = moto.ask("GET", "/pages?list-type=2&prefix=p/words/versions/");
     assert!(page.contains("<IsTruncated>true</IsTruncated>"), "{page:.300}");
 
@@ -69,7 +69,7 @@ fn more_versions_and_files_than_a_page_lists() {
     assert_eq!(version_in(&reader), 2);
     catalog.pin("words", 7, "").unwrap();
 
-    // The file of version 1 stays, for version 7, and so does that of the newest.
+    // The file of version 1 stays, because version 7 lists it, and so does that of the newest.
     let clean = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
     let cleaned = catalog.clean("words", &clean).unwrap();
     let gone: Vec<u64> = (1..=MANY).filter(|&number| number != 7).collect();

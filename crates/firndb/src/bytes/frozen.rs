@@ -1,4 +1,4 @@
-//! The envelope of frozen files: sections with checksums, found through a directory and a footer of
+//! The envelope of immutable files: sections with checksums, a section directory, and a footer of
 //! fixed size.
 //!
 //! ```text
@@ -7,10 +7,10 @@
 //!            8       4     kind of file (see `Kind`)
 //!            12      4     format version of that kind
 //!            16      48    zeros
-//! SECTIONS   each begins at a multiple of 64 or of more; zeros between them
-//! DIRECTORY  at a multiple of 64, 32 bytes an entry, ids strictly ascending
-//!            0       4     section id, meaning given by the kind of file
-//!            4       4     flags: 1 = checked by the reader block by block, not as a whole
+//! SECTIONS   each begins at a multiple of 64, or of a larger alignment; zeros between them
+//! DIRECTORY  at a multiple of 64, 32 bytes per entry, ids strictly ascending
+//!            0       4     section id, defined by the kind of file
+//!            4       4     flags: 1 = the reader checks blocks, not the whole section
 //!            8       8     offset in the file
 //!            16      8     length in bytes
 //!            24      8     XXH3-64 of the section's bytes
@@ -26,13 +26,12 @@
 //!            56      8     magic "FIRNDB1\n"
 //! ```
 //!
-//! Opening reads the header, the footer and the directory, and nothing else. A section's checksum
-//! is checked when the section is first touched, and remembered: a damaged byte is an error of the
-//! query that meets it.
+//! Opening reads the header, the footer and the directory, and nothing else. The checksum of a
+//! section is checked on first access and remembered: a damaged byte fails the query that reads it.
 
-pub(crate) use super::kind::Kind;
+pub(crate) use crate::bytes::kind::Kind;
 
-use super::int::{u32_at, u64_at};
+use crate::bytes::int::{u32_at, u64_at};
 use crate::disk::{Append, Disk, Map};
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
@@ -44,10 +43,10 @@ const ALIGN: usize = 64;
 const ENTRY: usize = 32;
 const EDGE: usize = 64;
 const BY_BLOCKS: u32 = 1;
-/// Longest file that is read into memory.
+/// The longest file that is read into memory.
 const LOADED_MAX: u64 = 4 << 30;
 
-/// Writes a frozen file, section after section, in ascending order of their ids or not.
+/// Writes a frozen file section by section, in any order of ids.
 pub(crate) struct FrozenWriter<'a> {
     out: &'a mut dyn Append,
     buffer: Vec<u8>,
@@ -57,8 +56,8 @@ pub(crate) struct FrozenWriter<'a> {
     open: Option<(u32, u32, u64, Box<Xxh3>)>,
 }
 
-/// Bytes are handed on in pieces of this size, each at a multiple of it: a file system that keeps
-/// its cache in huge pages then uses one for each, and maps of the file find them there.
+/// The file is appended in pieces of this size, each at a multiple of it. A file system that caches
+/// files in huge pages then uses one per piece, and maps of the file benefit.
 const PIECE: usize = 1 << 21;
 
 impl<'a> FrozenWriter<'a> {
@@ -90,12 +89,12 @@ impl<'a> FrozenWriter<'a> {
         self.emit(&vec![0; pad])
     }
 
-    /// Begins a section that is written piece by piece.
+    /// Begins a section that is written piece by piece. `by_blocks`: its reader checks blocks.
     pub(crate) fn begin(&mut self, id: u32, by_blocks: bool) -> Result<()> {
         self.begin_at(id, by_blocks, ALIGN)
     }
 
-    /// Begins a section at a multiple of `align` bytes, itself a multiple of 64.
+    /// Begins a section at a multiple of `align`, which is a multiple of 64.
     pub(crate) fn begin_at(&mut self, id: u32, by_blocks: bool, align: usize) -> Result<()> {
         debug_assert!(self.open.is_none() && align.is_multiple_of(ALIGN));
         self.align(align)?;
@@ -126,7 +125,7 @@ impl<'a> FrozenWriter<'a> {
         Ok(())
     }
 
-    /// Writes directory and footer; gives the content id.
+    /// Writes the directory and the footer; returns the content id.
     pub(crate) fn finish(mut self) -> Result<u128> {
         self.align(ALIGN)?;
         let directory_at = self.at;
@@ -178,24 +177,25 @@ pub(crate) struct Frozen {
     directory: usize,
     entries: usize,
     content: u128,
-    /// One bit a section: its checksum was found right.
+    /// One bit per section: its checksum was checked and is right.
     checked: Box<[AtomicU64]>,
 }
 
 impl Frozen {
-    /// Checks header, footer and directory of a file that should be of this kind.
+    /// Checks the header, footer and directory of a file of this kind. Errors: `Corrupt`;
+    /// `InvalidArgument` for another kind; `UnsupportedVersion` for a newer version.
     pub(crate) fn open(map: Map, path: &Path, kind: Kind) -> Result<Frozen> {
         Self::parse(map, path, kind).map_err(|e| e.in_file(path))
     }
 
-    /// [`Frozen::open`] of a file that is read into memory: a disk that fails is an error here,
-    /// where a map of it is a signal later.
+    /// [`Frozen::open`] of a file that is read into memory. A failing disk is an error here; with a
+    /// map it would be a signal later.
     pub(crate) fn load(disk: &dyn Disk, path: &Path, kind: Kind) -> Result<Frozen> {
         let file = disk.open(path)?;
         let length = file.len()?;
         let mut bytes = vec![0; length.min(EDGE as u64) as usize];
         file.read_at(length - bytes.len() as u64, &mut bytes)?;
-        // A file may have any length: memory is only taken for what its footer vouches for.
+        // A file may have any length: memory is allocated only if the footer confirms the length.
         let is_whole = bytes.len() == EDGE && bytes[56..] == MAGIC && u64_at(&bytes, 24) == length;
         if is_whole && length <= LOADED_MAX {
             bytes = vec![0; length as usize];
@@ -264,13 +264,13 @@ impl Frozen {
         &self.path
     }
 
-    /// Length of the file.
+    /// Bytes of the file.
     pub(crate) fn len(&self) -> u64 {
         self.map.len() as u64
     }
 
-    /// Whether the file behind `read`, which fills bytes from an offset on, is this one: its name
-    /// may have been given to another file since. Files with equal footers are equal.
+    /// Whether `read`, which reads a file at an offset, reads this file. Another file may have taken
+    /// its name since. Files with equal footers are equal.
     pub(crate) fn is_read_by(
         &self,
         read: impl FnOnce(u64, &mut [u8]) -> Result<()>,
@@ -283,7 +283,7 @@ impl Frozen {
         }
     }
 
-    /// Identifies the content: equal content, equal id.
+    /// The content id: equal content, equal id.
     pub(crate) fn content(&self) -> u128 {
         self.content
     }
@@ -304,7 +304,7 @@ impl Frozen {
         }
     }
 
-    /// The number of the section with this id in the directory.
+    /// The index of the section with this id in the directory.
     pub(crate) fn find(&self, id: u32) -> Option<usize> {
         let (mut low, mut high) = (0, self.entries);
         while low < high {
@@ -318,8 +318,8 @@ impl Frozen {
         None
     }
 
-    /// Section number `i` of the directory, its checksum checked once unless it is checked by
-    /// blocks.
+    /// The section with index `i` in the directory. Checks its checksum on first access, unless its
+    /// reader checks blocks.
     #[inline]
     pub(crate) fn section(&self, i: usize) -> Result<&[u8]> {
         let at = self.directory + i * ENTRY;
@@ -337,7 +337,7 @@ impl Frozen {
         &self.map
     }
 
-    /// Bytes of a section that was checked before.
+    /// The bytes of a section that was checked before.
     #[inline(always)]
     pub(crate) fn bytes(&self, offset: u64, len: u64) -> &[u8] {
         self.map.get(offset as usize..(offset + len) as usize).unwrap_or(&[])
@@ -378,22 +378,22 @@ impl Frozen {
         self.map.chunks(PIECE).try_for_each(|chunk| out.append(chunk))
     }
 
-    /// Checks the checksums of all sections that are checked as a whole.
+    /// Checks the checksums of all sections whose reader does not check blocks.
     pub(crate) fn warm(&self) -> Result<()> {
         (0..self.entries).try_for_each(|i| self.section(i).map(|_| ()))
     }
 
-    /// Checks every byte: all sections, block-checked ones too, and the zeros between them.
+    /// Checks every byte: the checksums of all sections and the zeros between them.
     pub(crate) fn verify(&self) -> Result<()> {
-        let mut places: Vec<(u64, u64)> = Vec::with_capacity(self.entries);
+        let mut ranges: Vec<(u64, u64)> = Vec::with_capacity(self.entries);
         for i in 0..self.entries {
             self.check_whole(i)?;
-            places.push((self.entry(i).offset, self.entry(i).len));
+            ranges.push((self.entry(i).offset, self.entry(i).len));
         }
-        places.sort_unstable();
-        places.push((self.directory as u64, 0));
+        ranges.sort_unstable();
+        ranges.push((self.directory as u64, 0));
         let mut at = EDGE;
-        for (offset, len) in places {
+        for (offset, len) in ranges {
             let gap = self.map.get(at..offset as usize);
             if let Some(bad) = gap.and_then(|gap| gap.iter().position(|&b| b != 0)) {
                 let message = "a byte between two sections is not zero";
@@ -405,12 +405,12 @@ impl Frozen {
     }
 }
 
-/// The code of the kind, if these are the first bytes of a frozen file.
+/// The code of the kind in the first bytes of a file, or `None` if it is not a frozen file.
 pub(crate) fn begins_frozen(head: &[u8]) -> Option<u32> {
     (head.len() >= 12 && head[..8] == MAGIC).then(|| u32_at(head, 8))
 }
 
-/// Kind and format version of a frozen file, once header and footer are checked.
+/// Checks the header and footer of a frozen file; returns the code of its kind and its version.
 pub(crate) fn kind_of(map: &[u8]) -> Result<(u32, u32)> {
     if map.len() < 2 * EDGE || map[..8] != MAGIC {
         let what = if map.len() < 2 * EDGE { "is too short" } else { "does not begin as one" };

@@ -3,21 +3,21 @@
 
 use crate::{Error, Result};
 
-/// The u64 at byte `at`; 0 if the slice ends before.
+/// The u64 at byte `at`; 0 if the slice ends before its last byte.
 #[inline(always)]
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let word = bytes.get(at..at + 8).and_then(<[u8]>::first_chunk);
     word.map_or(0, |word| u64::from_le_bytes(*word))
 }
 
-/// The u32 at byte `at`; 0 if the slice ends before.
+/// The u32 at byte `at`; 0 if the slice ends before its last byte.
 #[inline(always)]
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let word = bytes.get(at..at + 4).and_then(<[u8]>::first_chunk);
     word.map_or(0, |word| u32::from_le_bytes(*word))
 }
 
-/// The u16 at byte `at`; 0 if the slice ends before.
+/// The u16 at byte `at`; 0 if the slice ends before its last byte.
 #[inline(always)]
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     match bytes.get(at..at + 2) {
@@ -26,13 +26,13 @@ pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     }
 }
 
-/// Writes a u32 over the bytes from `at` on, which must be there.
+/// Overwrites four bytes from `at` on; they must exist.
 #[inline]
 pub(crate) fn put_u32(bytes: &mut [u8], at: usize, v: u32) {
     bytes[at..at + 4].copy_from_slice(&v.to_le_bytes());
 }
 
-/// Writes a u64 over the bytes from `at` on, which must be there.
+/// Overwrites eight bytes from `at` on; they must exist.
 #[inline]
 pub(crate) fn put_u64(bytes: &mut [u8], at: usize, v: u64) {
     bytes[at..at + 8].copy_from_slice(&v.to_le_bytes());
@@ -66,7 +66,7 @@ impl Encoder {
     }
 }
 
-/// Reads what [`Encoder`] wrote; running past the end is `Corrupt` at the offset reached.
+/// Reads what [`Encoder`] wrote. Reading past the end is `Corrupt`.
 pub(crate) struct Decoder<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -115,12 +115,12 @@ impl<'a> Decoder<'a> {
         String::from_utf8(bytes.to_vec()).map_err(|_| Error::corrupt("a name is not valid UTF-8"))
     }
 
-    /// Whether everything was read.
+    /// Whether all bytes were read.
     pub(crate) fn is_at_end(&self) -> bool {
         self.at == self.bytes.len()
     }
 
-    /// `Corrupt` unless everything was read.
+    /// `Corrupt` unless all bytes were read.
     pub(crate) fn finish(self) -> Result<()> {
         let left = self.bytes.len() - self.at;
         if left == 0 {
@@ -128,13 +128,4 @@ impl<'a> Decoder<'a> {
         }
         Err(Error::corrupt(format!("{left} bytes are left over after a structure")))
     }
-}
-/// The bit behind the first `count` zeros of a word that has so many.
-#[inline(always)]
-pub(crate) fn behind_zeros(word: u64, count: usize) -> u32 {
-    let mut zeros = !word;
-    for _ in 1..count {
-        zeros &= zeros.wrapping_sub(1);
-    }
-    if count == 0 { 0 } else { zeros.trailing_zeros() + 1 }
 }

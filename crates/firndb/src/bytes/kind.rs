@@ -1,23 +1,23 @@
 //! The kinds of frozen files, and the format version of each.
 
-/// What a frozen file is. The numbers are stored: never change them.
+/// The kind of a frozen file. The numbers are stored: never change them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A partition of a collection.
     Partition = 1,
-    /// The set of partitions of a collection at one moment.
+    /// The partitions that a version of a collection consists of.
     PartitionSet = 2,
     /// A static key-value table.
     Table = 3,
-    /// Which keys a sealed segment of a log has records of.
+    /// Hashes of the keys in a sealed segment of a log.
     LogHint = 4,
-    /// Which records of the sealed segments of a log are live.
+    /// The live records in the sealed segments of a log.
     LogCheckpoint = 5,
-    /// A table that tells absent keys only nearly always.
+    /// A table in which an absent key is found with a small probability.
     ApproximateTable = 6,
-    /// How far a log was durable.
+    /// The durable end of a log.
     LogEnd = 7,
-    /// Which segments the backup of a log consists of.
+    /// The segments of a backup of a log.
     LogBackup = 8,
 }
 
@@ -42,7 +42,7 @@ impl Kind {
         kinds.into_iter().find(|k| *k as u32 == code)
     }
 
-    /// The newest format version of this kind that this release reads and the one it writes.
+    /// The format version that this release writes, and the newest that it reads.
     pub(crate) fn version(self) -> u32 {
         1
     }

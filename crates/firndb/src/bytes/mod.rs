@@ -1,20 +1,25 @@
-//! Pure functions over bytes that several stores use: no files, and no unsafe code but
-//! single instructions of processors, in `prefetch.rs` and where `elias_fano.rs` selects bits.
+//! Pure functions over bytes that several stores use, without file access.
 //!
-//! Everything on disk is little-endian. Reading functions take what they are given for hostile:
-//! they check bounds and answer [`crate::ErrorKind::Corrupt`]; the hot accessors of checked
-//! structures answer 0 out of bounds.
+//! - `int`, `packed`, `prefetch`, `select`: integers, bit-packed arrays, single instructions.
+//! - `elias_fano`: the one Elias-Fano encoder. `monotonic`: increasing sequences with search.
+//!   `offsets`: where consecutive items begin and end.
+//! - `frozen`, `kind`: the envelope of every immutable file, and the kinds of files.
+//!
+//! Everything on disk is little-endian. Input is never trusted: functions that open a structure
+//! check its bounds and return [`crate::ErrorKind::Corrupt`]; accessors of a checked structure
+//! return 0, or some number, out of bounds. Unsafe code is limited to single processor instructions
+//! in `prefetch.rs` and `monotonic/partitioned.rs`.
 
 pub(crate) mod int;
 pub(crate) mod packed;
-pub(crate) mod increasing;
-pub(crate) mod offsets;
-mod lines;
-mod elias_fano;
-mod divided;
 pub(crate) mod select;
+pub(crate) mod elias_fano;
+pub(crate) mod monotonic;
+pub(crate) use monotonic as increasing;
+pub(crate) mod offsets;
 pub(crate) mod kind;
 pub(crate) mod frozen;
+pub(crate) mod verify_report;
 pub(crate) mod prefetch;
 #[cfg(test)]
 pub(crate) mod testing;

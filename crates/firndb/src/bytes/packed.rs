@@ -1,4 +1,4 @@
-//! Arrays of unsigned numbers of one bit width, 0 to 32.
+//! Bit-packed arrays: unsigned numbers of one width, 0 to 32 bits.
 //!
 //! ```text
 //! OFFSET  SIZE                FIELD
@@ -15,7 +15,7 @@ pub(crate) fn width(max: u64) -> u8 {
     (64 - max.leading_zeros()) as u8
 }
 
-/// Packs numbers that are known to be below `2^bits`.
+/// Packs numbers, which must be below `2^bits`.
 pub(crate) struct PackedWriter {
     bits: u32,
     acc: u64,
@@ -41,7 +41,7 @@ impl PackedWriter {
         }
     }
 
-    /// The bytes, without those that hold no number but with the 8 zeros behind them.
+    /// The bytes of the numbers and the 8 zeros after them.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         let rest = self.filled.div_ceil(8) as usize;
         self.out.extend_from_slice(&self.acc.to_le_bytes()[..rest]);
@@ -72,7 +72,7 @@ impl<'a> Packed<'a> {
         Ok(Packed { bytes, bits: u32::from(bits), mask: (1 << bits) - 1, len })
     }
 
-    /// An array that [`Packed::new`] accepted before; of other bytes it gives some numbers.
+    /// For bytes that [`Packed::new`] accepted before. Other bytes yield some numbers.
     #[inline(always)]
     pub(crate) fn trusted(bytes: &'a [u8], bits: u8, len: usize) -> Packed<'a> {
         Packed { bytes, bits: u32::from(bits), mask: (1 << (bits & 63)) - 1, len }
@@ -87,7 +87,7 @@ impl<'a> Packed<'a> {
         self.len
     }
 
-    /// The bytes, and the bits of a number: for loops that unpack many at a time.
+    /// The bytes, and the width of a number in bits: for kernels that unpack many numbers at a time.
     pub(crate) fn raw(&self) -> (&'a [u8], usize) {
         (self.bytes, self.bits as usize)
     }
@@ -131,7 +131,7 @@ impl<'a> Packed<'a> {
     /// Calls `each` with numbers `8 g .. 8 g + 8` for each g of a range.
     #[inline]
     pub(crate) fn for_each_group(&self, groups: Range<usize>, mut each: impl FnMut([u32; GROUP])) {
-        // The width is looked at once, not once a group.
+        // Dispatches on the width once, not per group.
         macro_rules! widths {
             ($($bits:literal)*) => {
                 match self.bits {
@@ -148,8 +148,8 @@ impl<'a> Packed<'a> {
         );
     }
 
-    /// Numbers `8 g .. 8 g + 8`, which occupy whole bytes. Each width has code of its own, in which
-    /// all shifts are constants.
+    /// Numbers `8 g .. 8 g + 8`, which occupy whole bytes. The code is specialised per width, with
+    /// constant shifts.
     #[inline(always)]
     fn group(&self, g: usize) -> [u32; GROUP] {
         macro_rules! widths {
@@ -167,7 +167,7 @@ impl<'a> Packed<'a> {
     }
 }
 
-/// Numbers that are unpacked at a time.
+/// Numbers that are unpacked together.
 pub(crate) const GROUP: usize = 8;
 
 #[inline(always)]
@@ -181,16 +181,16 @@ fn unpack<const BITS: usize, const WINDOW: usize>(bytes: &[u8], group: usize) ->
     out
 }
 
-/// Fills `out` with the bits from `bit` on, lowest first; bits behind the end are zeros.
+/// Fills `out` with the bits from `bit` on, lowest first; bits after the end are zeros.
 #[inline(always)]
 pub(crate) fn bits_at(bytes: &[u8], bit: usize, out: &mut [u8]) {
     let (mut at, shift) = (bit >> 3, bit & 7);
     for piece in out.chunks_mut(8) {
         let mut window = [0; 16];
-        let there = bytes.get(at..).unwrap_or(&[]);
-        match there.first_chunk::<16>() {
+        let rest = bytes.get(at..).unwrap_or(&[]);
+        match rest.first_chunk::<16>() {
             Some(all) => window = *all,
-            None => window[..there.len()].copy_from_slice(there),
+            None => window[..rest.len()].copy_from_slice(rest),
         }
         let word = (u128::from_le_bytes(window) >> shift) as u64;
         piece.copy_from_slice(&word.to_le_bytes()[..piece.len()]);
@@ -198,7 +198,7 @@ pub(crate) fn bits_at(bytes: &[u8], bit: usize, out: &mut [u8]) {
     }
 }
 
-/// Puts bytes over zeros, from `bit` on; there must be room.
+/// Writes `from` at bit `bit`, where `bytes` must have zeros and enough room.
 pub(crate) fn put_bits(bytes: &mut [u8], bit: usize, from: &[u8]) {
     let (at, shift) = (bit >> 3, bit & 7);
     for (i, &byte) in from.iter().enumerate() {
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_as_specified() {
+    fn bytes_match_the_specification() {
         let mut w = PackedWriter::new(4);
         [0x1, 0x2, 0xF].into_iter().for_each(|v| w.push(v));
         // 1 and 2 share the first byte, low half first; then the 8 zeros.

@@ -1,57 +1,59 @@
-//! Asking for memory before it is needed.
+//! Prefetching: loading cache lines before they are needed.
 
-#![expect(unsafe_code, reason = "the instruction has no safe name: see the SAFETY note")]
+#![expect(unsafe_code, reason = "the intrinsic is unsafe: see the SAFETY note")]
 
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// Asks for the cache lines at the beginning of `items`, up to so many.
+/// Prefetches up to `lines` cache lines at the beginning of `items`.
 #[inline(always)]
 pub(crate) fn prefetch<T>(items: &[T], lines: usize) {
     for line in items.chunks((LINE / size_of::<T>()).max(1)).take(lines) {
-        ask(line.as_ptr());
+        prefetch_line(line.as_ptr());
     }
 }
 
-/// [`prefetch`] of a number of lines that the compiler knows: without a loop where all are there.
+/// [`prefetch`] of a constant number of lines: no loop if `bytes` has that many.
 #[inline(always)]
 pub(crate) fn prefetch_lines<const LINES: usize>(bytes: &[u8]) {
     match bytes.get(..LINES * LINE) {
-        Some(whole) => whole.as_chunks::<LINE>().0.iter().for_each(|line| ask(line.as_ptr())),
+        Some(whole) => {
+            whole.as_chunks::<LINE>().0.iter().for_each(|line| prefetch_line(line.as_ptr()))
+        }
         None => prefetch(bytes, LINES),
     }
 }
 
-/// Bytes behind which processors do not look ahead: the smallest page.
+/// The smallest page: hardware prefetchers stop at its end.
 const PAGE: usize = 4096;
-/// Pages that are asked for: reading one takes longer than waiting for one more.
+/// Pages that are prefetched: reading this many takes longer than waiting for one more.
 const PAGES: usize = 4;
 
-/// Asks for the first line of each further page that `bytes` goes on in, but not of many, and not
-/// if they are a line or less. By itself a processor asks for lines that are read one after the
-/// other, up to the end of a page, and waits anew there.
+/// Prefetches the first line of each further page of `bytes`, up to a limit; nothing if `bytes`
+/// is a line or less. The hardware prefetches sequential reads by itself, but only to the end of a
+/// page.
 ///
-/// In how many pages they lie nobody can foretell, only whether that may be several: no jump
-/// depends on more. For a page that is not there the first line is asked for once more.
+/// The number of pages is unpredictable, so no branch depends on it: for pages after the end,
+/// the first line is prefetched again.
 #[inline(always)]
 pub(crate) fn prefetch_pages(bytes: &[u8]) {
     let second = PAGE - bytes.as_ptr().addr() % PAGE;
-    let ask_at = |at: usize| {
+    let prefetch_at = |at: usize| {
         let at = std::hint::select_unpredictable(at < bytes.len(), at, 0);
-        ask(bytes.as_ptr().wrapping_add(at));
+        prefetch_line(bytes.as_ptr().wrapping_add(at));
     };
     if bytes.len() > PAGE {
-        (0..PAGES).for_each(|page| ask_at(second + page * PAGE));
+        (0..PAGES).for_each(|page| prefetch_at(second + page * PAGE));
     } else if bytes.len() > LINE {
-        ask_at(second);
+        prefetch_at(second);
     }
 }
 
-/// Asks for the line of an address, whatever it is.
+/// Prefetches the line of any address.
 #[inline(always)]
-fn ask<T>(item: *const T) {
+fn prefetch_line<T>(item: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing the program can see, and is nothing where no memory is.
+    // SAFETY: a prefetch has no visible effect, and does nothing for an invalid address.
     unsafe {
         std::arch::x86_64::_mm_prefetch(item.cast(), std::arch::x86_64::_MM_HINT_T0)
     }

@@ -1,39 +1,39 @@
-//! What changed between two versions.
+//! Comparing two versions.
 
 use super::format::{Version, VersionFile};
 use std::collections::BTreeMap;
 
-/// The difference of two versions.
+/// The difference between two versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// What is not the same, by name.
+    /// Parts that differ, ordered by name.
     pub changes: Vec<Change>,
-    /// Files that both have.
+    /// Files that both versions have.
     pub files_kept: u64,
-    /// Their bytes.
+    /// Bytes of these files.
     pub bytes_kept: u64,
-    /// Bytes of the files that only the second has: what a reader of the first has to fetch.
+    /// Bytes of the files that only the second version has: what a reader of the first must fetch.
     pub bytes_new: u64,
 }
 
-/// Something that one version has and the other has not, or has otherwise.
+/// A part that only one version has, or that differs between the two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The partition, the table's file, or `set` for the set file of a collection.
+    /// A partition, the file of a table, or `set` for the set file of a collection.
     pub name: String,
-    /// Bytes of it in the first version; `None` if that has it not.
+    /// Length in the first version in bytes; `None` if absent.
     pub before: Option<u64>,
-    /// Bytes of it in the second; `None` if that has it not.
+    /// Length in the second version in bytes; `None` if absent.
     pub after: Option<u64>,
 }
 
 impl Version {
-    /// What `after` has otherwise than this version.
+    /// Compares this version with `after`.
     pub fn diff(&self, after: &Version) -> Diff {
         let mut files: BTreeMap<&str, [Option<&VersionFile>; 2]> = BTreeMap::new();
         for (side, version) in [self, after].into_iter().enumerate() {
             for file in &version.files {
-                files.entry(what(&file.name)).or_default()[side] = Some(file);
+                files.entry(part_of(&file.name)).or_default()[side] = Some(file);
             }
         }
         let mut diff = Diff::default();
@@ -55,8 +55,8 @@ impl Version {
     }
 }
 
-/// What a file is, whatever its content: `NAME.CONTENT.part.firn` is partition `NAME`.
-fn what(file: &str) -> &str {
+/// The part that a file contains: `NAME.CONTENT.part.firn` is partition `NAME`.
+fn part_of(file: &str) -> &str {
     let partition = file.strip_suffix(".part.firn").and_then(|stem| stem.rsplit_once('.'));
     match partition {
         Some((name, _)) => name,

@@ -1,42 +1,44 @@
-//! The manifest of a version: a JSON text that says of which files the version is made.
+//! The manifest of a version, and the names of the objects of a catalog.
 //!
-//! A catalog's name is a folder of objects. Nothing in it is ever written twice but a hint:
+//! Each published name is a folder of objects. Every object is written once; only the hint is
+//! replaced:
 //! ```text
 //! NAME/versions/NUMBER.json       the manifest of version NUMBER
-//! NAME/files/NUMBER-BLAKE3        a file, stored for version NUMBER and named by all later ones
-//!                                 that have it; BLAKE3 is that of its bytes
-//! NAME/pins/NUMBER                a note that keeps version NUMBER from being cleaned away
-//! NAME/leaving/NUMBER             says that version NUMBER is about to be removed: see `clean.rs`
+//! NAME/files/NUMBER-BLAKE3        a file with this hash, stored for version NUMBER and listed by
+//!                                 all later versions that contain it
+//! NAME/pins/NUMBER                pins version NUMBER; the content is a note
+//! NAME/leaving/NUMBER             the removal mark of version NUMBER, see `pins.rs`
 //! NAME/newest                     NUMBER and a line feed: a hint, see `newest.rs`
 //! ```
-//! `NUMBER` has 20 digits. Versions count from 1; the highest is the newest. A file's number makes
-//! cleaning safe without a clock: what is being stored for a version that is not there yet has a
-//! higher number than every version that is.
+//! `NUMBER` has 20 digits. Versions count from 1; the highest is the newest. The number in the name
+//! of a file makes clean-ups safe without relying on clocks: files stored for a version that does
+//! not exist yet have a higher number than every existing version.
 //!
-//! The manifest of format 1 is one JSON object of ASCII text, its members in this order, each on a
-//! line of its own, and so is each file:
+//! A manifest of format 1 is a JSON object of ASCII text. It has these members in this order. Each
+//! member and each file is on its own line:
 //! ```text
-//! "format": 1             a reader refuses a higher one (`UnsupportedVersion`)
-//! "name", "version"       as in the object's name
-//! "id"                    32 hexadecimal digits that no other publication has
-//! "parent"                the version that was newest before; null for the first
-//! "parent_id"             its "id"; left out for the first
-//! "restores"              the version whose files these are, after a rollback; else null
-//! "time"                  when it was published, RFC 3339, by the clock of the publisher
+//! "format": 1             readers refuse a higher number (`UnsupportedVersion`)
+//! "name", "version"       as in the name of the object
+//! "id"                    32 hexadecimal digits, unique to this publication
+//! "parent"                the version that was the newest before; null for the first
+//! "parent_id"             "id" of the parent; omitted for the first
+//! "restores"              after a rollback, the version that has these files; else null
+//! "time"                  time of publication, RFC 3339, by the clock of the publisher
 //! "kind"                  "table", "approximate table" or "collection"
-//! "schema"                of a collection as TOML, of a table its value schema; null if none
-//! "statistics"            names to numbers: what the stores say of themselves
-//! "labels"                names to texts: what the publisher says
-//! "files"                 by ascending name, each with
-//!   "name"                its name in the directory it came from
-//!   "bytes"               its length
-//!   "content"             the content id in its footer, 32 hexadecimal digits
-//!   "blake3"              of all its bytes, 64 hexadecimal digits
-//!   "since"               the NUMBER in its object's name
+//! "schema"                schema of a collection as TOML, or value schema of a table; null if none
+//! "statistics"            names to numbers, reported by the store
+//! "labels"                names to texts, given by the publisher
+//! "files"                 ordered by name; for each file:
+//!   "name"                name in the source directory
+//!   "bytes"               length
+//!   "content"             content id in the footer, 32 hexadecimal digits
+//!   "blake3"              BLAKE3 of all bytes, 64 hexadecimal digits
+//!   "since"               the NUMBER in the name of the object
 //! "checksum"              16 hexadecimal digits: XXH3-64 of the text before `,\n"checksum"`
 //! ```
-//! BLAKE3, because files may come from a neighbour that is not trusted: nobody can make another
-//! file of the same hash, which cannot be said of the XXH3 in the files themselves.
+//! Files are identified by BLAKE3 because they may come from an untrusted peer: it is infeasible to
+//! construct another file with the same hash. The XXH3 checksums inside the files do not give that
+//! guarantee.
 
 use crate::search::{timestamp_from_text, timestamp_to_text};
 use crate::{Error, ErrorKind, Result};
@@ -45,15 +47,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The format that this release writes, and the newest it reads.
+/// The format that this release writes, and the newest that it reads.
 const FORMAT: u64 = 1;
 
-/// A manifest is not read further than this.
+/// Longest manifest in bytes; longer ones are rejected as truncated.
 pub(super) const MAX_MANIFEST: usize = 1 << 28;
 
 const CHECKSUM: &str = ",\n\"checksum\": \"";
 
-/// What a version is.
+/// The kind of store that a version contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionKind {
     /// One file: a [`crate::table::Table`].
@@ -65,7 +67,7 @@ pub enum VersionKind {
 }
 
 impl VersionKind {
-    /// As it is written in the manifest.
+    /// The name of the kind in a manifest.
     pub fn name(self) -> &'static str {
         match self {
             VersionKind::Table => "table",
@@ -80,88 +82,88 @@ impl VersionKind {
     }
 }
 
-/// A published version of a table or collection: what its manifest says.
+/// A published version of a table or collection: the content of its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// The name it was published under.
+    /// The name under which the version was published.
     pub name: String,
-    /// Its number: 1 for the first, and 1 more for each after it.
+    /// The number of the version: 1 for the first, then ascending by 1.
     pub number: u64,
-    /// Identifies this publication: 32 hexadecimal digits.
+    /// Identifies the publication: 32 hexadecimal digits.
     pub id: String,
-    /// The version that was newest before; `None` for the first.
+    /// The version that was the newest before; `None` for the first.
     pub parent: Option<u64>,
-    /// The id of that version: its number alone may be given again after a clean-up.
+    /// The id of the parent. Its number alone is not unique: it may be reused after a clean-up.
     pub parent_id: Option<String>,
-    /// The version whose files these are, if this is a rollback.
+    /// The version whose files this one restores, if it is a rollback.
     pub restores: Option<u64>,
-    /// When it was published, in microseconds since 1970, by the publisher's clock.
+    /// Time of publication in microseconds since 1970, by the clock of the publisher.
     pub time: i64,
-    /// What it is.
+    /// The kind of store.
     pub kind: VersionKind,
-    /// Fields of a collection as TOML, or the value schema of a table.
+    /// Schema of a collection as TOML, or value schema of a table.
     pub schema: Option<String>,
-    /// What the store says of itself, such as `records` or `documents`.
+    /// Facts that the store reports, such as `records` or `documents`.
     pub statistics: BTreeMap<String, u64>,
-    /// What the publisher says.
+    /// Names and texts given by the publisher.
     pub labels: BTreeMap<String, String>,
-    /// Its files, by ascending name.
+    /// The files, ordered by name.
     pub files: Vec<VersionFile>,
 }
 
 /// A file of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionFile {
-    /// Its name in the directory it came from.
+    /// Name in the source directory.
     pub name: String,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// The content id in its footer: 32 hexadecimal digits.
+    /// Content id in the footer: 32 hexadecimal digits.
     pub content: String,
-    /// BLAKE3 of all its bytes: 64 hexadecimal digits.
+    /// BLAKE3 of all bytes: 64 hexadecimal digits.
     pub blake3: String,
-    /// The version it was stored for.
+    /// The version for which the file was stored.
     pub since: u64,
 }
 
 impl Version {
-    /// Bytes of all its files.
+    /// Total length of all files in bytes.
     pub fn bytes(&self) -> u64 {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
     }
 
-    /// Its manifest: the text that is in the catalog.
+    /// The manifest, as stored in the catalog.
     pub fn manifest(&self) -> String {
         encode(self)
     }
 
-    /// Where a file of it is in the catalog.
+    /// The name of the object of a file of this version.
     pub fn object(&self, file: &VersionFile) -> String {
         file_object(&self.name, file)
     }
 }
 
-/// The folder of a name's manifests.
+/// The folder of the manifests of a name.
 pub(super) fn versions_dir(name: &str) -> String {
     format!("{name}/versions")
 }
 
-/// The object of a manifest.
+/// The name of the object of a manifest.
 pub(super) fn version_object(name: &str, number: u64) -> String {
     format!("{name}/versions/{number:020}.json")
 }
 
-/// The number in the name of a manifest; `None` for any other name.
+/// Parses the name of a manifest in its folder; `None` for any other name.
 pub(super) fn version_number(name: &str) -> Option<u64> {
     twenty_digits(name.strip_suffix(".json")?)
 }
 
-/// The folder of a name's files.
+/// The folder of the files of a name.
 pub(super) fn files_dir(name: &str) -> String {
     format!("{name}/files")
 }
 
-/// The object of a file.
+/// The name of the object of a file.
 pub(super) fn file_object(name: &str, file: &VersionFile) -> String {
     format!("{name}/files/{:020}-{}", file.since, file.blake3)
 }
@@ -172,32 +174,32 @@ pub(super) fn file_number(object: &str) -> Option<u64> {
     twenty_digits(number).filter(|_| is_hex(hash, 64))
 }
 
-/// The folder of a name's pins.
+/// The folder of the pins of a name.
 pub(super) fn pins_dir(name: &str) -> String {
     format!("{name}/pins")
 }
 
-/// The object that pins a version.
+/// The name of the object that pins a version.
 pub(super) fn pin_object(name: &str, number: u64) -> String {
     format!("{name}/pins/{number:020}")
 }
 
-/// The folder of the marks of versions that are about to be removed.
+/// The folder of the removal marks of a name.
 pub(super) fn leaving_dir(name: &str) -> String {
     format!("{name}/leaving")
 }
 
-/// The object that says that a version is about to be removed.
+/// The name of the object that marks a version for removal.
 pub(super) fn leaving_object(name: &str, number: u64) -> String {
     format!("{name}/leaving/{number:020}")
 }
 
-/// The object that hints at the newest version.
+/// The name of the object that hints at the newest version.
 pub(super) fn hint_object(name: &str) -> String {
     format!("{name}/newest")
 }
 
-/// The number of 20 digits; `None` for anything else.
+/// Parses a number of exactly 20 digits.
 pub(super) fn twenty_digits(text: &str) -> Option<u64> {
     let digits = text.len() == 20 && text.bytes().all(|c| c.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
@@ -208,12 +210,12 @@ pub(super) fn is_hex(text: &str, digits: usize) -> bool {
     text.len() == digits && text.bytes().all(hex)
 }
 
-/// Whether this can be the name of a file that came out of a directory and goes into another.
+/// Whether `name` is a plain file name, which cannot lead out of a directory.
 fn is_file_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 255 && !name.starts_with('.') && !name.contains(['/', '\0'])
 }
 
-/// The text of a manifest.
+/// Encodes a manifest.
 pub(super) fn encode(version: &Version) -> String {
     let number = |n: Option<u64>| n.map_or("null".to_string(), |n| n.to_string());
     let mut out = String::with_capacity(512 + 320 * version.files.len());
@@ -251,7 +253,7 @@ pub(super) fn encode(version: &Version) -> String {
     out
 }
 
-/// A JSON text in ASCII.
+/// Encodes a JSON string in ASCII.
 fn text(value: &str) -> String {
     let mut out = String::with_capacity(value.len() + 2);
     out.push('"');
@@ -266,7 +268,7 @@ fn text(value: &str) -> String {
     out
 }
 
-/// Reads the manifest that should be version `number` of `name`.
+/// Decodes the manifest of version `number` of `name`.
 pub(super) fn decode(bytes: &[u8], name: &str, number: u64) -> Result<Version> {
     let object = version_object(name, number);
     parse(bytes, name, number).map_err(|e| e.in_file(object.as_ref()))
@@ -305,7 +307,7 @@ fn parse(bytes: &[u8], name: &str, number: u64) -> Result<Version> {
     Ok(version)
 }
 
-/// The members of an object of the manifest.
+/// The members of a JSON object in a manifest.
 struct Members<'a>(&'a Map<String, Json>);
 
 impl Members<'_> {
@@ -354,7 +356,7 @@ impl Members<'_> {
     fn file(&self) -> Result<VersionFile> {
         let name = self.text("name")?.to_string();
         if !is_file_name(&name) {
-            return Err(impossible("name")); // One that leaves the directory must not be followed.
+            return Err(impossible("name")); // It could lead out of the reader's directory.
         }
         Ok(VersionFile {
             name,

@@ -1,12 +1,12 @@
-//! A catalog in a directory: objects are files, and come into being by a hard link.
+//! An origin in a local directory: each object is a file.
 //!
-//! A link to a name that is taken fails, which is what makes `create` atomic; a rename would
-//! replace. What is published from the same file system is linked as well, and not copied. The file
-//! system must have hard links.
+//! Objects are created by a hard link, which fails if the name exists; that makes `create` atomic.
+//! A rename would replace the existing object. Published files of the same file system are linked,
+//! too, and not copied. The file system must support hard links.
 //!
-//! The file that is to be published may be replaced at any moment. So it is linked or copied under
-//! a temporary name, checked there, and only then given its name: under the name of an object there
-//! is never anything but a file of the content that the name states.
+//! A source file may be replaced at any moment. Therefore it is first linked or copied to a
+//! temporary name, then verified, and only then linked to the name of the object. So the name of an
+//! object always refers to a file with the content that the name states.
 
 use super::origin::{Content, Origin};
 use crate::disk::{self, Append, DiskRef, Entry};
@@ -17,17 +17,17 @@ use std::path::{Path, PathBuf};
 
 const PIECE: usize = 1 << 20;
 
-/// How often a temporary file is made anew that a clean-up took for a leftover.
+/// Attempts to create a temporary file, which a clean-up may remove as a leftover.
 const ATTEMPTS: u32 = 16;
 
-/// What an object must be.
+/// The stated content of an object.
 struct Expected<'a> {
     bytes: u64,
-    /// Not known of what is copied within the catalog.
+    /// Unknown if the source is another object.
     blake3: Option<&'a str>,
 }
 
-/// A directory of objects.
+/// The directory of the objects.
 #[derive(Debug)]
 pub(super) struct LocalOrigin {
     disk: DiskRef,
@@ -43,14 +43,14 @@ impl LocalOrigin {
         self.dir.join(object)
     }
 
-    /// Gives `path` the bytes that `write` appends, durably but for the name: `AlreadyExists` if it
-    /// has some.
+    /// Creates `path` with the bytes that `write` appends. The content is durable, the name is not.
+    /// `AlreadyExists` if `path` exists.
     fn write(&self, path: &Path, write: impl FnOnce(&mut dyn Append) -> Result<()>) -> Result<()> {
-        self.write_aside(path, write, |temporary| self.disk.link(temporary, path))
+        self.write_temporary(path, write, |temporary| self.disk.link(temporary, path))
     }
 
-    /// Writes a file beside `path`, which `name` then gives its name.
-    fn write_aside(
+    /// Writes a temporary file next to `path`; `name` then gives it a name.
+    fn write_temporary(
         &self,
         path: &Path,
         write: impl FnOnce(&mut dyn Append) -> Result<()>,
@@ -61,13 +61,13 @@ impl LocalOrigin {
             attempt += 1;
             let temporary = temporary(path);
             match self.disk.create(&temporary) {
-                // A clean-up took it for a leftover before its lock was taken: that one is lost.
+                // A clean-up has removed the file before its writer had locked it.
                 Err(e) if e.kind() == ErrorKind::Locked && attempt < ATTEMPTS => {}
                 created => break (temporary, created?),
             }
         };
         let written = write(&mut *file).and_then(|()| file.sync()).and_then(|()| name(&temporary));
-        // Best effort: what stays is swept later.
+        // Best effort: `sweep` removes what remains.
         let _ = self.disk.remove(&temporary);
         written
     }
@@ -76,27 +76,28 @@ impl LocalOrigin {
         let map = self.disk.map(from)?;
         let write =
             |out: &mut dyn Append| map.chunks(PIECE).try_for_each(|piece| out.append(piece));
-        self.write_aside(to, write, |temporary| self.name(temporary, from, to, expected))
+        self.write_temporary(to, write, |temporary| self.give_name(temporary, from, to, expected))
     }
 
-    /// Gives `to` the content of a file that should never change, durably but for the name.
-    fn take(&self, from: &Path, to: &Path, expected: &Expected) -> Result<()> {
-        // Whoever made the file may not have synced it.
+    /// Creates `to` with the content of a file that is never modified. The content is durable, the
+    /// name is not.
+    fn link_or_copy(&self, from: &Path, to: &Path, expected: &Expected) -> Result<()> {
+        // The creator of the file may not have synced it.
         self.disk.sync_file(from)?;
         let mut attempt = 0;
         loop {
             attempt += 1;
             let temporary = temporary(to);
-            let taken = match self.disk.link(from, &temporary) {
-                Ok(()) => self.name(&temporary, from, to, expected),
+            let linked = match self.disk.link(from, &temporary) {
+                Ok(()) => self.give_name(&temporary, from, to, expected),
                 Err(e) if e.kind() == ErrorKind::NotFound => return Err(e),
-                // Another file system, or somebody else's file.
+                // The file is on another file system, or belongs to another user.
                 Err(_) => return self.copy(from, to, expected),
             };
-            // Best effort: what stays is swept later.
+            // Best effort: `sweep` removes what remains.
             let _ = self.disk.remove(&temporary);
-            match taken {
-                // Nothing locks a link, so a clean-up takes it for a leftover.
+            match linked {
+                // A clean-up has removed the link as a leftover, because links are not locked.
                 Err(e)
                     if e.kind() == ErrorKind::NotFound
                         && e.file() == Some(&temporary)
@@ -106,16 +107,22 @@ impl LocalOrigin {
         }
     }
 
-    /// Gives a file its name if it is what it should be. What has this name already is replaced
-    /// only if it is not.
-    fn name(&self, temporary: &Path, from: &Path, to: &Path, expected: &Expected) -> Result<()> {
-        if !self.is(temporary, expected)? {
+    /// Links a temporary file to its final name after verifying it. An existing file of that name
+    /// is replaced only if it does not match.
+    fn give_name(
+        &self,
+        temporary: &Path,
+        from: &Path,
+        to: &Path,
+        expected: &Expected,
+    ) -> Result<()> {
+        if !self.matches(temporary, expected)? {
             let message = "the file was replaced or changed while it was being published";
             return Err(Error::new(ErrorKind::NotFound, message).in_file(from));
         }
         match self.disk.link(temporary, to) {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => match self.is(to, expected) {
-                // An earlier attempt, or another publisher of the same file.
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => match self.matches(to, expected) {
+                // Stored by an earlier attempt, or by another publisher of the same file.
                 Ok(true) => Ok(()),
                 Ok(false) | Err(_) => self.disk.rename(temporary, to),
             },
@@ -123,8 +130,8 @@ impl LocalOrigin {
         }
     }
 
-    /// Whether a file is what it should be, every byte.
-    fn is(&self, path: &Path, expected: &Expected) -> Result<bool> {
+    /// Whether a file has the expected content. Compares every byte by the hash.
+    fn matches(&self, path: &Path, expected: &Expected) -> Result<bool> {
         if self.disk.look(path)? != Entry::File(expected.bytes) {
             return Ok(false);
         }
@@ -133,18 +140,18 @@ impl LocalOrigin {
         Ok(map.len() as u64 == expected.bytes && *blake3::hash(&map).to_hex() == *blake3)
     }
 
-    /// Gives `to` the content of the object `from`.
-    fn take_object(&self, from: &str, to: &Path, bytes: u64) -> Result<()> {
+    /// Creates `to` with the content of the object `from`.
+    fn copy_object(&self, from: &str, to: &Path, bytes: u64) -> Result<()> {
         let path = self.path(from);
         let expected = Expected { bytes, blake3: None };
-        if !self.is(&path, &expected)? {
+        if !self.matches(&path, &expected)? {
             let message = format!("this is not a regular file of {bytes} bytes, as it should be");
             return Err(Error::corrupt(message).in_file(&path));
         }
-        self.take(&path, to, &expected)
+        self.link_or_copy(&path, to, &expected)
     }
 
-    /// The names that `list` gives; none if there is no directory.
+    /// The names that `list` returns; none if the directory is missing.
     fn names(
         &self,
         folder: &str,
@@ -180,23 +187,23 @@ impl Origin for LocalOrigin {
             match content {
                 Content::File { path: from, bytes, blake3 } => {
                     let expected = Expected { bytes: *bytes, blake3: Some(blake3) };
-                    self.take(from, &path, &expected)?;
+                    self.link_or_copy(from, &path, &expected)?;
                     progress(*bytes);
                 }
                 Content::Object { from, bytes } => {
-                    self.take_object(from, &path, *bytes)?;
+                    self.copy_object(from, &path, *bytes)?;
                     progress(0);
                 }
             }
         }
-        // Also what was there already: its name may be the work of a run that died before this.
+        // Includes existing objects: a run that died before this sync may have created their names.
         dirs.iter().try_for_each(|dir| self.disk.sync_dir(dir))
     }
 
     fn hint(&self, object: &str, bytes: &[u8]) -> Result<()> {
         let path = self.path(object);
         let name = |temporary: &Path| self.disk.rename(temporary, &path);
-        self.write_aside(&path, |out| out.append(bytes), name)?;
+        self.write_temporary(&path, |out| out.append(bytes), name)?;
         self.disk.sync_dir(disk::parent(&path))
     }
 
@@ -248,10 +255,10 @@ impl Origin for LocalOrigin {
     }
 
     fn sweep(&self, folder: &str) -> Result<()> {
-        let is_left = |name: &str| name.starts_with('.') && name.ends_with(".tmp");
-        for name in self.names(folder, |dir| self.disk.list(dir), is_left)? {
+        let is_temporary = |name: &str| name.starts_with('.') && name.ends_with(".tmp");
+        for name in self.names(folder, |dir| self.disk.list(dir), is_temporary)? {
             let path = self.path(folder).join(name);
-            // Whoever is writing it holds its lock; but nobody that of a link, which may be gone.
+            // Writers hold a lock on their file. Links are not locked, and may be removed here.
             if let Ok(_lock) = self.disk.lock(&path) {
                 match self.disk.remove(&path) {
                     Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
@@ -263,14 +270,14 @@ impl Origin for LocalOrigin {
     }
 }
 
-/// A name beside `path` that nobody else has, of what `sweep` removes.
+/// A random name next to `path`, of the pattern that `sweep` removes.
 fn temporary(path: &Path) -> PathBuf {
     let unique = RandomState::new().hash_one(std::process::id());
     let last = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{last}.{unique:016x}.tmp"))
 }
 
-/// The error of a directory that is no catalog.
+/// `NotFound` if the directory does not exist.
 pub(super) fn require(disk: &DiskRef, dir: &Path) -> Result<()> {
     match disk.list(dir) {
         Ok(_) => Ok(()),
@@ -281,9 +288,9 @@ pub(super) fn require(disk: &DiskRef, dir: &Path) -> Result<()> {
     }
 }
 
-/// `AlreadyExists` if a directory is in use for something else: there is more in it than empty
-/// folders, and no folder has the versions or the files of a name.
-pub(super) fn check_place(disk: &DiskRef, dir: &Path) -> Result<()> {
+/// `AlreadyExists` if a directory is used for something else: it has contents other than empty
+/// folders, and no folder in it has the versions or files of a name.
+pub(super) fn check_unused(disk: &DiskRef, dir: &Path) -> Result<()> {
     let folders = match disk.list_dirs(dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
         folders => folders?,
@@ -295,7 +302,7 @@ pub(super) fn check_place(disk: &DiskRef, dir: &Path) -> Result<()> {
         if within.iter().any(|name| [VERSIONS, FILES].contains(&name.as_str())) {
             return Ok(());
         }
-        // An empty one may be the first step of another publisher.
+        // An empty folder may be the first step of a concurrent publisher.
         let is_empty = within.is_empty()
             && disk.list(&inside)?.is_empty()
             && disk.list_others(&inside)?.is_empty();
@@ -308,6 +315,6 @@ pub(super) fn check_place(disk: &DiskRef, dir: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir))
 }
 
-/// The folders of a name: see `format.rs`.
+/// The folders of a name, see `format.rs`.
 const VERSIONS: &str = "versions";
 const FILES: &str = "files";

@@ -1,59 +1,78 @@
-//! Catalog: versions of tables and collections under names, and readers that switch to new ones.
+//! Catalog: publishes versions of tables and collections, and lets readers switch to new versions.
 //!
-//! A catalog is a directory or the prefix of an object store. A version is a manifest, numbered and
-//! never changed, and the files that it names; `format.rs` has the bytes. Publishing creates
-//! manifest n + 1 if there is none, so that of two publishers one wins; nothing is ever replaced.
+//! A catalog is a directory or a prefix in an object store. Below it each *name* has a history of
+//! numbered versions. A version is a manifest and the files that the manifest lists; neither is
+//! ever modified. [`Catalog::publish`] stores the files and then creates manifest n + 1 if it does
+//! not exist, so that exactly one of several concurrent publishers succeeds. A [`CatalogReader`]
+//! keeps the newest version open in a local cache directory and replaces it when a newer one
+//! appears. Queries that hold the old [`Generation`] finish on it. If a newer version cannot be
+//! fetched or opened, the reader keeps serving the version that it has and reports the error.
 //!
-//! # Write path: publish
-//! 1. `look` finds the files of the table or collection, and what it says of itself.
-//! 2. `Catalog::newest` reads the newest manifest. What it names already is not sent again;
-//!    `SourceFile::fingerprint` checks and hashes the rest.
-//! 3. `Origin::store` puts the new files under names of their content, durably.
-//! 4. `Catalog::commit` creates the next manifest by `Origin::create`: the version is there, unless
-//!    `Catalog::settle` finds that others were faster. `Catalog::point` leaves a hint at it for
-//!    readers who cannot list.
-//! 5. `Catalog::clean`, whenever somebody calls it, removes first manifests that nobody needs any
-//!    more, then files that no manifest names.
+//! ```
+//! use firndb::catalog::{Catalog, CleanOptions, PublishOptions, ReaderOptions};
+//! use firndb::table::{BuildOptions, TableBuilder};
+//! # fn main() -> firndb::Result<()> {
+//! # let dir = std::env::temp_dir().join(format!("firndb-catalog-{}", std::process::id()));
+//! # std::fs::create_dir_all(&dir).unwrap();
+//! # let result = guide(&dir);
+//! # let _ = std::fs::remove_dir_all(&dir);
+//! # result }
+//! # fn guide(dir: &std::path::Path) -> firndb::Result<()> {
+//! let build = |name: &str, value: &[u8]| -> firndb::Result<std::path::PathBuf> {
+//!     let path = dir.join(name);
+//!     let mut builder = TableBuilder::create(&path, BuildOptions::default())?;
+//!     builder.add(b"Oslo", value)?;
+//!     builder.finish()?;
+//!     Ok(path)
+//! };
 //!
-//! # Read path: refresh
-//! 1. `Catalog::newest_since` lists manifests, and asks for the next ones by name.
-//! 2. `Cache::fill` fetches the files that are not there, and checks the hash of each.
-//! 3. `CatalogReader::advance` opens them beside the current version: of a collection only what
-//!    changed is opened, and the rest shared.
-//! 4. It swaps: `CatalogReader::current` gives the new `Generation` from here on. The old one goes
-//!    with the last query that holds it.
-//! 5. `Cache::clean` removes what the new version has not.
+//! let catalog = Catalog::create(dir.join("catalog"))?;
+//! catalog.publish("cities", build("first.table", b"cold")?, &PublishOptions::default())?;
 //!
-//! `Share` lets others have what step 2 has fetched; whoever carries it is not part of this crate.
+//! // The cache directory belongs to this reader alone.
+//! let reader = catalog.reader("cities", dir.join("cache"), ReaderOptions::default())?;
+//! let old = reader.current();
+//! assert_eq!(old.table()?.get(b"Oslo")?.as_deref(), Some(&b"cold"[..]));
 //!
-//! A failure on this path leaves the current version as it is. `CatalogReader::watch` walks it in
-//! a thread, now and then.
+//! // `CatalogReader::watch` calls `refresh` from a thread.
+//! catalog.publish("cities", build("second.table", b"mild")?, &PublishOptions::default())?;
+//! assert!(reader.refresh()?);
+//! assert_eq!(reader.current().table()?.get(b"Oslo")?.as_deref(), Some(&b"mild"[..]));
+//! assert_eq!(old.version().number, 1); // A generation never changes.
+//!
+//! // Removes versions that are neither recent nor pinned, and files that no version lists.
+//! catalog.clean("cities", &CleanOptions::default())?;
+//! # Ok(()) }
+//! ```
+//!
+//! [`Catalog::at`] takes any [`Origin`]; crate `firndb-remote` has origins for HTTP, HDFS and
+//! object stores. A [`Share`] exposes the files of a reader, so that other machines can fetch them
+//! from it. The format of manifests and the names of objects are in `format.rs`.
 
 mod format;
 mod origin;
 mod local;
 mod newest;
 mod source;
+mod pins;
 mod publish;
 mod diff;
 mod clean;
-mod cache;
-mod cache_dir;
-mod share;
-mod reader;
-mod watch;
 mod pull;
+mod reader;
 #[cfg(test)]
 mod tests;
 
+pub use crate::bytes::verify_report::VerifyReport;
 pub use clean::{CleanOptions, Cleaned};
 pub use diff::{Change, Diff};
 pub use format::{Version, VersionFile, VersionKind};
 pub use origin::{Content, Origin};
 pub use publish::{PublishOptions, Published};
-pub use reader::{CatalogReader, Generation, ReaderOptions, ReaderStats};
-pub use share::{Found, Share, SharedFile};
-pub use watch::Watch;
+pub use reader::catalog_reader::{CatalogReader, ReaderOptions, ReaderStats};
+pub use reader::generation::Generation;
+pub use reader::share::{Found, Share, SharedFile};
+pub use reader::watch::Watch;
 
 use crate::disk::{self, DiskRef};
 use crate::{Error, ErrorKind, Result};
@@ -63,13 +82,13 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Versions of tables and collections under names. Clones are cheap and are the same catalog.
+/// Versions of tables and collections under names. Clones are cheap and refer to the same catalog.
 ///
 /// A name has 1 to 100 characters of `A-Z a-z 0-9 . _ -` and does not begin with a dot.
 #[derive(Clone)]
 pub struct Catalog {
     origin: Arc<dyn Origin>,
-    /// Where what is published comes from, and where readers keep files.
+    /// The disk of published files and of the caches of readers.
     disk: DiskRef,
 }
 
@@ -80,18 +99,18 @@ impl fmt::Debug for Catalog {
 }
 
 impl Catalog {
-    /// The catalog in a directory that is there.
+    /// Opens the catalog in an existing directory. `NotFound` if the directory is missing.
     pub fn open(dir: impl AsRef<Path>) -> Result<Catalog> {
         let (disk, dir) = (disk::os(), dir.as_ref());
         local::require(&disk, dir)?;
         Ok(Self::open_on(disk, dir))
     }
 
-    /// The catalog in a directory, which is created if it is missing. `AlreadyExists` if there is
-    /// something in the directory and nothing of a catalog.
+    /// Opens the catalog in a directory, and creates the directory if it is missing.
+    /// `AlreadyExists` if the directory has contents that do not belong to a catalog.
     pub fn create(dir: impl AsRef<Path>) -> Result<Catalog> {
         let (disk, dir) = (disk::os(), dir.as_ref());
-        local::check_place(&disk, dir)?;
+        local::check_unused(&disk, dir)?;
         disk.create_dir_all(dir)?;
         Ok(Self::open_on(disk, dir))
     }
@@ -100,54 +119,170 @@ impl Catalog {
         Catalog { origin: Arc::new(LocalOrigin::new(disk.clone(), dir)), disk }
     }
 
-    /// The catalog in another place of objects.
+    /// Opens the catalog whose objects are in `origin`.
     pub fn at(origin: Arc<dyn Origin>) -> Catalog {
         Catalog { origin, disk: disk::os() }
     }
 
-    /// Where it is.
+    /// The store of the catalog's objects.
     pub fn origin(&self) -> &Arc<dyn Origin> {
         &self.origin
     }
 
-    /// The names under which something is published, sorted.
+    /// Lists the names that have been published, sorted.
     pub fn names(&self) -> Result<Vec<String>> {
         self.origin.list_folders("")
     }
 
-    /// The numbers of the versions of a name, ascending: some may be missing. `NotFound` if there
-    /// are none.
+    /// Lists the version numbers of a name, ascending. Numbers of removed versions are missing.
+    /// `NotFound` if the name has no version.
     pub fn versions(&self, name: &str) -> Result<Vec<u64>> {
         check_name(name)?;
-        let numbers = self.numbers(name)?;
+        let numbers = newest::numbers(self, name)?;
         if numbers.is_empty() { Err(no_version(name)) } else { Ok(numbers) }
     }
 
-    /// The newest version of a name. `NotFound` if there is none. Where nothing can be listed, this
-    /// goes by a hint (`NAME/newest`), which may be old or missing: then it finds an older version,
-    /// or none.
+    /// Reads the manifest of the newest version of a name. `NotFound` if the name has none.
+    ///
+    /// If the origin cannot list, the search starts from a hint (`NAME/newest`). A hint that is
+    /// outdated or missing can make this return an older version, or `NotFound`.
     pub fn newest(&self, name: &str) -> Result<Version> {
         check_name(name)?;
-        let newest = self.newest_of(name, || self.newest_since(name, 0))?;
+        let newest = newest::read_newest(self, name, || newest::newest_since(self, name, 0))?;
         newest.ok_or_else(|| no_version(name))
     }
 
-    /// A version of a name. `NotFound` if it is not there (any more).
+    /// Reads the manifest of one version. `NotFound` if it does not exist or was removed.
     pub fn version(&self, name: &str, number: u64) -> Result<Version> {
         check_name(name)?;
-        let bytes = self.manifest(name, number)?;
-        format::decode(&bytes, name, number)
-    }
-
-    fn manifest(&self, name: &str, number: u64) -> Result<Vec<u8>> {
         let object = version_object(name, number);
-        origin::read_whole(&*self.origin, &object, MAX_MANIFEST).map_err(|e| match e.kind() {
+        let bytes = origin::read_whole(&*self.origin, &object, MAX_MANIFEST);
+        let bytes = bytes.map_err(|e| match e.kind() {
             ErrorKind::NotFound => {
                 let message = format!("there is no version {number} of `{name}`");
                 Error::new(ErrorKind::NotFound, message)
             }
             _ => e,
-        })
+        })?;
+        format::decode(&bytes, name, number)
+    }
+
+    /// Publishes the table in the file `path`, or the collection in the directory `path`, as the
+    /// next version of `name`. Once this returns, the version is durable and readers get it.
+    /// After an error or a crash the version does not exist. The exception is an `Io` error:
+    /// it leaves the outcome open, and the version may exist, complete.
+    ///
+    /// Symbolic links are followed: the targets are published under the names of the links. Files
+    /// that the newest version lists with the same length and content id are neither read nor
+    /// stored again, unless the catalog lacks them or has them with another length. Every byte of
+    /// the other files is checked before it is stored and again as stored. If a source file is
+    /// replaced during the call, the source is examined again. On the file system of the catalog
+    /// files are hard-linked; like all published files they must not be overwritten in place.
+    ///
+    /// Any number of publishers may run concurrently. One of them succeeds; the others get
+    /// `AlreadyExists`, have changed nothing, and may retry. So does a publisher that was
+    /// overtaken by newer versions while its own parent version was removed.
+    /// `InvalidArgument` if `path` is neither a regular file nor a directory.
+    pub fn publish(
+        &self,
+        name: &str,
+        path: impl AsRef<Path>,
+        options: &PublishOptions<'_>,
+    ) -> Result<Published> {
+        publish::publish(self, name, path.as_ref(), options)
+    }
+
+    /// Does the same as [`Catalog::publish`], unless the newest version has exactly these files and
+    /// the catalog has all of them; then it returns `None`.
+    pub fn publish_if_changed(
+        &self,
+        name: &str,
+        path: impl AsRef<Path>,
+        options: &PublishOptions<'_>,
+    ) -> Result<Option<Published>> {
+        publish::publish_if_changed(self, name, path.as_ref(), options)
+    }
+
+    /// Publishes the files of version `to` as the next version. The history stays as it is, and
+    /// readers move on to the new number. Nothing is sent: files that the newest version lacks are
+    /// copied within the catalog. Errors as of [`Catalog::publish`]; `NotFound` if version `to`
+    /// does not exist.
+    pub fn rollback(&self, name: &str, to: u64, options: &PublishOptions<'_>) -> Result<Published> {
+        publish::rollback(self, name, to, options)
+    }
+
+    /// Pins a version: [`Catalog::clean`] keeps it until it is unpinned. `note` records the reason.
+    /// Once this returns without an error, the version exists and stays.
+    ///
+    /// `NotFound` if the version does not exist, if files of it are missing, or if a clean-up has
+    /// begun to remove it. `AlreadyExists` if it is already pinned.
+    pub fn pin(&self, name: &str, number: u64, note: &str) -> Result<()> {
+        pins::pin(self, name, number, note)
+    }
+
+    /// Removes the pin of a version. Not an error if the version is not pinned.
+    pub fn unpin(&self, name: &str, number: u64) -> Result<()> {
+        check_name(name)?;
+        pins::unpin(self, name, number)
+    }
+
+    /// Lists the pinned versions of a name, ascending.
+    pub fn pins(&self, name: &str) -> Result<Vec<u64>> {
+        check_name(name)?;
+        pins::pins(self, name)
+    }
+
+    /// Removes the versions of a name that `options` do not keep, and the files that no remaining
+    /// version lists. Publishers, readers and other clean-ups may run concurrently. If the manifest
+    /// of a version that is kept cannot be read, nothing is removed.
+    pub fn clean(&self, name: &str, options: &CleanOptions) -> Result<Cleaned> {
+        clean::clean(self, name, options)
+    }
+
+    /// Reads every byte of the files of a version and compares their BLAKE3 hashes with the
+    /// manifest. Calls `progress` after each file. `Corrupt` or `NotFound`, naming the object, for
+    /// a file that differs or is missing.
+    pub fn verify(
+        &self,
+        version: &Version,
+        progress: impl FnMut(&VersionFile),
+    ) -> Result<VerifyReport> {
+        pull::verify(self, version, progress)
+    }
+
+    /// Copies the table or collection of a version into the directory `to`, with `threads` threads.
+    /// Files get the names under which they were published. From a catalog on the same file system
+    /// they are hard-linked. Calls `progress` with the number of bytes each time some arrive.
+    ///
+    /// The directory must be missing, empty, left by an interrupted pull of this version (which is
+    /// resumed), or contain nothing but files of this version. Otherwise the result is
+    /// `AlreadyExists` and nothing is touched.
+    pub fn pull(
+        &self,
+        version: &Version,
+        to: impl AsRef<Path>,
+        threads: usize,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<()> {
+        pull::pull(self, version, to.as_ref(), threads, progress)
+    }
+
+    /// Opens the newest version of a name, or the one in `options`, with a copy of its files in
+    /// the directory `cache`, which belongs to this reader alone.
+    ///
+    /// Files that are already in the cache are read once, compared with their hashes, and fetched
+    /// again if they are damaged. If the newest version cannot be fetched or opened, the version
+    /// that was last open in this cache is opened, and [`CatalogReader::stats`] has the error.
+    /// `Locked` if another reader uses the directory; `AlreadyExists` if the directory has contents
+    /// and was not created by a reader.
+    pub fn reader(
+        &self,
+        name: &str,
+        cache: impl AsRef<Path>,
+        options: ReaderOptions,
+    ) -> Result<CatalogReader> {
+        check_name(name)?;
+        CatalogReader::open(self, name, cache.as_ref(), options)
     }
 }
 

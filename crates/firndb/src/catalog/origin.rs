@@ -1,53 +1,55 @@
-//! Where a catalog keeps its objects: a directory, an object store, or anything else that can do
-//! these few things.
+//! The object store interface of a catalog. Implemented by a directory, an object store, or any
+//! other system with these operations.
 
 use crate::{ErrorKind, Result};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A place of objects: names such as `flights/versions/00000000000000000001.json`, and bytes. An
-/// object is created once and whole, never changed, and removed at last (but for one that is a mere
-/// [`Origin::hint`]).
+/// A store of objects. An object has a name, such as `flights/versions/00000000000000000001.json`,
+/// and bytes. It is created once as a whole, never modified, and finally removed; only objects
+/// written by [`Origin::hint`] are replaced.
 ///
-/// Calls block, and are made from any number of threads. What a catalog asks of an implementation:
-/// - [`Origin::create`] is atomic: of two that create one object at the same time one wins. Nothing
-///   else needs to be.
-/// - What was created or removed is durable when the call returns.
-/// - A list may be late, but by less than the grace of [`super::CleanOptions`]; a read may not.
-/// - Errors have the kinds that the methods name; everything else, time-outs too, is `Io`, says
-///   nothing about what happened, and may be tried again.
+/// Calls block, and come from any number of threads. Requirements on an implementation:
+/// - [`Origin::create`] is atomic: of several concurrent calls for one object, exactly one
+///   succeeds. No other operation has to be atomic.
+/// - Creations and removals are durable when the call returns.
+/// - Reads are consistent. Lists may lag behind, but by less than [`super::CleanOptions::grace`].
+/// - Errors have the kinds that the methods document. All other errors, timeouts included, have
+///   kind `Io`; they leave the outcome open, and the call may be repeated.
 pub trait Origin: Send + Sync + fmt::Debug {
-    /// Creates an object: `AlreadyExists` if there is one.
+    /// Creates an object. `AlreadyExists` if it exists.
     fn create(&self, object: &str, bytes: &[u8]) -> Result<()>;
 
-    /// Creates objects, those that are there already left alone: their names say what is in them.
-    /// When it returns, each object has the length and the checksum that its [`Content`] states,
-    /// and is a file of its own: no symbolic link. `NotFound` if what one is to be made of is gone,
-    /// or (naming the file) is no longer what was stated: then there is no such object. `progress`
-    /// is given the bytes of each object that are there, which may have taken no time.
+    /// Stores objects. Existing objects are left alone, because their names identify their content.
+    ///
+    /// When this returns, each object has the length and hash stated in its [`Content`], and is a
+    /// file of its own, not a symbolic link. `NotFound` if a source is missing or (with the file in
+    /// the error) differs from what is stated; then its object does not exist. Calls `progress`
+    /// with the length of each object that is stored, even if no transfer was needed.
     fn store(&self, objects: &[(String, Content<'_>)], progress: &dyn Fn(u64)) -> Result<()>;
 
-    /// Puts a few bytes in the place of an object, or where there is none. Nothing relies on it: it
-    /// may do nothing at all, as it does here, and of two at the same time either may win.
+    /// Writes a small object, replacing an existing one. Optional: correctness never depends on it,
+    /// and the default implementation does nothing. Of several concurrent calls any may win.
     fn hint(&self, _object: &str, _bytes: &[u8]) -> Result<()> {
         Ok(())
     }
 
-    /// Reads up to `len` bytes from `offset` on; fewer only where the object ends. `NotFound` if
-    /// there is no object.
+    /// Reads up to `len` bytes from `offset` on; returns fewer only at the end of the object.
+    /// `NotFound` if the object does not exist.
     fn read(&self, object: &str, offset: u64, len: usize) -> Result<Vec<u8>>;
 
-    /// The last parts of the names of the objects in a folder, sorted; none if there is no folder.
+    /// Lists the last parts of the names of the objects in a folder, sorted. Empty for a missing
+    /// folder.
     fn list(&self, folder: &str) -> Result<Vec<String>>;
 
-    /// The last parts of the names of the folders in a folder, sorted.
+    /// Lists the last parts of the names of the folders in a folder, sorted.
     fn list_folders(&self, folder: &str) -> Result<Vec<String>>;
 
-    /// Removes objects; those that are gone already are no error.
+    /// Removes objects. Missing objects are not an error.
     fn remove(&self, objects: &[String]) -> Result<()>;
 
-    /// Whether each of these objects, which manifests name, is there with this many bytes. Here,
-    /// one byte of each is read; one list may do.
+    /// Checks for each of these objects whether it exists with this length. The default
+    /// implementation reads one byte of each; implementations may use a list instead.
     fn are_intact(&self, objects: &[(String, u64)]) -> Result<Vec<bool>> {
         let is_intact =
             |(object, bytes): &(String, u64)| match self.read(object, bytes.saturating_sub(1), 2) {
@@ -58,55 +60,55 @@ pub trait Origin: Send + Sync + fmt::Debug {
         objects.iter().map(is_intact).collect()
     }
 
-    /// The file that is the object, if it is one on this machine that may be hard-linked.
+    /// The path of the object, if it is a file on this machine that may be hard-linked.
     fn file(&self, _object: &str) -> Option<PathBuf> {
         None
     }
 
-    /// A reader begins to fetch the files of a version: what the origin allows itself for one
-    /// version begins anew.
+    /// Called when a reader begins to fetch the files of a version. Resets limits that the origin
+    /// applies per version.
     fn begin(&self) {}
 
-    /// Whether others wait for this object to be read here: then it should be read first, and not
-    /// after one that is waited for itself.
+    /// Whether other machines wait for this reader to fetch the object. Such objects are fetched
+    /// first, and before objects that this reader waits for.
     fn is_awaited(&self, _object: &str) -> bool {
         false
     }
 
-    /// Is told that what it gave of an object is not what it should be. True if the bytes may come
-    /// from elsewhere now, and are worth another attempt; not true for ever.
+    /// Reports that the bytes of an object were wrong. Returns whether another attempt may get them
+    /// from another source. Must not return `true` indefinitely.
     fn reject(&self, _object: &str) -> bool {
         false
     }
 
-    /// Removes what interrupted calls have left among the objects of a folder.
+    /// Removes leftovers of interrupted calls from a folder.
     fn sweep(&self, _folder: &str) -> Result<()> {
         Ok(())
     }
 }
 
-/// What an object is made of.
+/// The source of an object.
 #[derive(Clone, Debug)]
 pub enum Content<'a> {
-    /// A regular file that should never change.
+    /// A regular file that is never modified.
     File {
-        /// Where it is; not a symbolic link.
+        /// Path of the file; not a symbolic link.
         path: &'a Path,
-        /// Its length.
+        /// Length in bytes.
         bytes: u64,
-        /// BLAKE3 of its bytes: 64 hexadecimal digits.
+        /// BLAKE3 of the bytes: 64 hexadecimal digits.
         blake3: &'a str,
     },
-    /// Another object of the same place.
+    /// Another object of the same origin.
     Object {
-        /// Its name.
+        /// Name of the object.
         from: String,
-        /// Its length; an object of another length is `Corrupt`.
+        /// Length in bytes. An object of another length is `Corrupt`.
         bytes: u64,
     },
 }
 
-/// All of a small object, but no more than `limit` bytes.
+/// Reads a small object completely, but at most `limit` bytes.
 pub(super) fn read_whole(origin: &dyn Origin, object: &str, limit: usize) -> Result<Vec<u8>> {
     const PIECE: usize = 1 << 22;
     let mut bytes = Vec::new();

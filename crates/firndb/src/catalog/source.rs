@@ -1,7 +1,6 @@
-//! What is to be published: which files it consists of, and what it says of itself.
+//! The source of a publication: the files of a table or collection, and facts about them.
 
 use super::format::VersionKind;
-use super::publish::ATTEMPTS;
 use crate::bytes::frozen::{Frozen, Kind, kind_of};
 use crate::disk::{self, DiskRef, Entry};
 use crate::search;
@@ -10,12 +9,15 @@ use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A table or collection that stands under a path.
+/// Attempts to read or publish a collection that is changed concurrently.
+pub(super) const ATTEMPTS: u32 = 16;
+
+/// A table or collection that is to be published.
 pub(super) struct Source {
     pub(super) kind: VersionKind,
     pub(super) schema: Option<String>,
     pub(super) statistics: BTreeMap<String, u64>,
-    /// By ascending name.
+    /// Ordered by name.
     pub(super) files: Vec<SourceFile>,
 }
 
@@ -26,16 +28,15 @@ pub(super) struct SourceFile {
     pub(super) content: u128,
 }
 
-/// Looks at a table's file or at a collection's directory, or at those that a symbolic link leads
-/// to. Reads the edges of files only.
-pub(super) fn look(disk: &DiskRef, path: &Path) -> Result<Source> {
-    // From here on this is what is read and published: a link that is given another target
-    // meanwhile changes nothing.
+/// Examines the file of a table or the directory of a collection, following symbolic links. Reads
+/// only headers, footers and metadata.
+pub(super) fn examine(disk: &DiskRef, path: &Path) -> Result<Source> {
+    // Resolved once, so that a link that changes during the publication has no effect.
     let real = disk::follow(&**disk, path)?;
     match disk.look(&real)? {
         Entry::Dir => collection(disk, &real),
         Entry::File(_) => table(disk, &real, path),
-        // A pipe would be waited for, and a device may do anything.
+        // Reading a pipe could block, and reading a device could have side effects.
         Entry::Link | Entry::Other => {
             let message = "this is neither a regular file nor a directory: publish a table's file \
                            or the directory of a collection";
@@ -51,7 +52,7 @@ fn collection(disk: &DiskRef, dir: &Path) -> Result<Source> {
         let set = search::newest_set(disk, dir)?;
         let path = dir.join(set.file_name());
         match file(disk, &path, &path, Kind::PartitionSet) {
-            // A newer one has replaced it meanwhile.
+            // A newer set has replaced it.
             Err(e) if e.kind() == ErrorKind::NotFound && attempt < ATTEMPTS => {}
             found => break (set, found?),
         }
@@ -80,8 +81,8 @@ fn collection(disk: &DiskRef, dir: &Path) -> Result<Source> {
     })
 }
 
-/// The table in the file `path`, which is published under the name of `called`.
-fn table(disk: &DiskRef, path: &Path, called: &Path) -> Result<Source> {
+/// The table in the file `path`, which is published under the file name of `link`.
+fn table(disk: &DiskRef, path: &Path, link: &Path) -> Result<Source> {
     let (code, _) = kind_of(&disk.map(path)?).map_err(|e| e.in_file(path))?;
     match Kind::from_code(code) {
         Some(Kind::Table) => {
@@ -96,7 +97,7 @@ fn table(disk: &DiskRef, path: &Path, called: &Path) -> Result<Source> {
                 kind: VersionKind::Table,
                 schema: Some(table.value_schema()?.to_string()).filter(|text| !text.is_empty()),
                 statistics: named(statistics),
-                files: vec![file(disk, path, called, Kind::Table)?],
+                files: vec![file(disk, path, link, Kind::Table)?],
             })
         }
         Some(Kind::ApproximateTable) => {
@@ -110,7 +111,7 @@ fn table(disk: &DiskRef, path: &Path, called: &Path) -> Result<Source> {
                 kind: VersionKind::ApproximateTable,
                 schema: None,
                 statistics: named(statistics),
-                files: vec![file(disk, path, called, Kind::ApproximateTable)?],
+                files: vec![file(disk, path, link, Kind::ApproximateTable)?],
             })
         }
         kind => {
@@ -127,10 +128,10 @@ fn named<const N: usize>(pairs: [(&str, u64); N]) -> BTreeMap<String, u64> {
     pairs.map(|(name, n)| (name.to_string(), n)).into()
 }
 
-fn file(disk: &DiskRef, path: &Path, called: &Path, kind: Kind) -> Result<SourceFile> {
-    let name = called.file_name().and_then(|name| name.to_str());
+fn file(disk: &DiskRef, path: &Path, link: &Path, kind: Kind) -> Result<SourceFile> {
+    let name = link.file_name().and_then(|name| name.to_str());
     let name = name.filter(|name| !name.starts_with('.')).ok_or_else(|| {
-        Error::invalid("the file's name must be UTF-8, and not begin with a dot").in_file(called)
+        Error::invalid("the file's name must be UTF-8, and not begin with a dot").in_file(link)
     })?;
     let frozen = Frozen::open(disk.map(path)?, path, kind)?;
     Ok(SourceFile {
@@ -142,8 +143,8 @@ fn file(disk: &DiskRef, path: &Path, called: &Path, kind: Kind) -> Result<Source
 }
 
 impl SourceFile {
-    /// Checks every byte of the file, and gives the BLAKE3 of them: 64 hexadecimal digits.
-    pub(super) fn fingerprint(&self, disk: &DiskRef) -> Result<String> {
+    /// Verifies every byte of the file, and returns its BLAKE3 as 64 hexadecimal digits.
+    pub(super) fn hash_checked(&self, disk: &DiskRef) -> Result<String> {
         let map = disk.map(&self.path)?;
         let (code, _) = kind_of(&map).map_err(|e| e.in_file(&self.path))?;
         let kind = Kind::from_code(code).ok_or_else(|| self.replaced())?;
@@ -155,7 +156,7 @@ impl SourceFile {
         Ok(blake3::hash(&map).to_hex().to_string())
     }
 
-    /// The error of a file whose name was given to another one meanwhile.
+    /// The error of a file that was replaced by another one of the same name.
     fn replaced(&self) -> Error {
         Error::new(ErrorKind::NotFound, "the file was replaced meanwhile").in_file(&self.path)
     }

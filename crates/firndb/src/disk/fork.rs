@@ -1,15 +1,15 @@
-//! Tells a process from its forked children.
+//! Detects that the process was forked.
 //!
-//! A child has the parent's open files and maps, but none of its threads. If it appended to a log,
-//! parent and child would write different records to the same place.
+//! A forked child inherits open files and maps, but no threads. If it appended to a log, parent and
+//! child would write different records to the same offset.
 
-#![expect(unsafe_code, reason = "the advice has no safe name: see the SAFETY note")]
+#![expect(unsafe_code, reason = "madvise and fork have no safe wrapper: see the SAFETY notes")]
 
 use memmap2::MmapMut;
 
-/// Made in one process, says in another that it is the other.
+/// Remembers the process in which it was created.
 pub(crate) struct ForkGuard {
-    /// Holds a 1, which the kernel takes out of the memory of children (Linux 4.14 and later).
+    /// Holds a 1, which the kernel clears in forked children (Linux 4.14 and later).
     mark: Option<MmapMut>,
     process: u32,
 }
@@ -19,12 +19,12 @@ impl ForkGuard {
         ForkGuard { mark: mark(), process: std::process::id() }
     }
 
-    /// Whether this is a forked child of the process that made the guard. Takes no call to the
-    /// kernel where it marks memory.
+    /// Whether the current process is a forked child of the one that created the guard. Costs one
+    /// memory access with a mark, and one system call without.
     #[inline]
     pub(crate) fn is_child(&self) -> bool {
         match &self.mark {
-            // Volatile: the kernel changes it behind the compiler's back.
+            // Volatile, since the kernel changes the byte.
             // SAFETY: the map has at least one byte and lives as long as `self`.
             Some(mark) => unsafe { mark.as_ptr().read_volatile() == 0 },
             None => std::process::id() != self.process,
@@ -32,11 +32,13 @@ impl ForkGuard {
     }
 }
 
+/// Maps a page that the kernel clears in forked children.
 #[cfg(target_os = "linux")]
 fn mark() -> Option<MmapMut> {
     let mut mark = MmapMut::map_anon(1).ok()?;
-    // SAFETY: the range is the map, which is private and anonymous; this process sees no change.
-    let advised = unsafe { libc::madvise(mark.as_mut_ptr().cast(), 4096, libc::MADV_WIPEONFORK) };
+    // SAFETY: the range is the first byte of the map and, as the kernel rounds up, its page. The
+    // map is private and anonymous, and its content does not change in this process.
+    let advised = unsafe { libc::madvise(mark.as_mut_ptr().cast(), 1, libc::MADV_WIPEONFORK) };
     mark[0] = 1;
     (advised == 0).then_some(mark)
 }
@@ -46,7 +48,8 @@ fn mark() -> Option<MmapMut> {
     None
 }
 
-/// Whether `check` says so in a forked child. It must not need a lock that another thread may hold.
+/// Runs `check` in a forked child and returns its result. It must not take a lock that another
+/// thread may hold.
 #[cfg(test)]
 pub(crate) fn in_child(check: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child calls nothing but `check` and `_exit`, which runs no destructor.
@@ -70,10 +73,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_knows_that_it_is_one() {
-        let guard = ForkGuard::new();
-        assert!(!guard.is_child());
-        assert!(in_child(|| guard.is_child()));
-        assert!(!guard.is_child());
+    fn a_guard_detects_a_forked_child() {
+        let portable = ForkGuard { mark: None, process: std::process::id() };
+        for guard in [ForkGuard::new(), portable] {
+            assert!(!guard.is_child());
+            assert!(in_child(|| guard.is_child()));
+            assert!(!guard.is_child());
+        }
     }
 }

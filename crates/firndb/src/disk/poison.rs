@@ -1,14 +1,14 @@
-//! An append or a sync that failed is never tried again.
+//! Failed appends and syncs are never retried.
 //!
-//! After a failed fsync the kernel marks the unwritten pages clean: a second fsync would succeed
-//! without the data being on disk. After a failed append nobody knows how much of it is in the
-//! file. So the first failure is the last call that reaches the file.
+//! After a failed fsync, the kernel marks the unwritten pages clean: a second fsync would succeed
+//! although the data is not on disk. After a failed append, the file may contain any part of the
+//! bytes. So no call reaches the file after the first failure.
 
-use super::Append;
+use crate::disk::traits::Append;
 use crate::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 
-/// A file that fails for good with its first failure.
+/// A file that rejects all calls after its first failure.
 pub(super) struct Poison<F> {
     file: F,
     path: PathBuf,
@@ -16,7 +16,7 @@ pub(super) struct Poison<F> {
 }
 
 impl<F: Append> Poison<F> {
-    /// `path` is for the errors only.
+    /// `path` is for error messages only.
     pub(super) fn new(file: F, path: PathBuf) -> Poison<F> {
         Poison { file, path, failed: false }
     }
@@ -30,7 +30,7 @@ impl<F: Append> Poison<F> {
             )
             .in_file(&self.path));
         }
-        // Set first, so that a panic inside the call counts as a failure too.
+        // Set first, so that a panic in the call counts as a failure.
         self.failed = true;
         call(&mut self.file)?;
         self.failed = false;

@@ -1,13 +1,18 @@
-//! One suite of behaviour for the real disk and the simulated one, then what `publish` promises
-//! under faults and power cuts, then the proof that a broken `publish` would not pass.
+//! One suite of behaviour for the real disk, the portable disk and the simulated one, then the
+//! guarantees of `publish` under faults and power cuts, then the proof that these tests catch a
+//! broken `publish`.
 
-use super::*;
+use crate::disk::publish::create_anew;
+use crate::disk::*;
+use crate::{Error, ErrorKind, Result};
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const SEED: u64 = 20_260_801;
 
-/// A directory that is removed at the end of its test.
+/// A temporary directory that is removed when dropped.
 pub(super) struct TempDir(pub(super) PathBuf);
 
 impl TempDir {
@@ -26,10 +31,14 @@ impl Drop for TempDir {
     }
 }
 
-/// Runs a test of behaviour on both disks.
-fn on_both(test: impl Fn(&dyn Disk, &Path)) {
-    let temp = TempDir::new();
-    test(&*os(), &temp.0.join("store"));
+/// Runs a test on all disks.
+fn on_each(test: impl Fn(&dyn Disk, &Path)) {
+    for disk in [os(), portable()] {
+        let temp = TempDir::new();
+        test(&*disk, &temp.0.join("store"));
+        let held = disk.hold(&temp.0).unwrap();
+        test(&*held, &temp.0.join("held"));
+    }
     test(&*SimDisk::new(), Path::new("/tmp/store"));
 }
 
@@ -49,7 +58,7 @@ fn put(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()> {
 
 #[test]
 fn files_grow_and_are_mapped() {
-    on_both(|disk, dir| {
+    on_each(|disk, dir| {
         assert_eq!(kind(disk.create(&dir.join("a"))), ErrorKind::NotFound);
         disk.create_dir_all(dir).unwrap();
         disk.create_dir_all(dir).unwrap();
@@ -73,8 +82,57 @@ fn files_grow_and_are_mapped() {
 }
 
 #[test]
+fn append_maps_are_filled_reopened_and_synced_in_every_mode() {
+    on_each(|disk, dir| {
+        disk.create_dir_all(dir).unwrap();
+        for (name, mode) in
+            [("auto", AppendMode::Auto), ("map", AppendMode::Map), ("write", AppendMode::Write)]
+        {
+            let path = dir.join(name);
+            let (map, mut writer) = disk.create_append_map(&path, 300_000, mode).unwrap();
+            assert_eq!(kind(disk.create_append_map(&path, 10, mode)), ErrorKind::AlreadyExists);
+            assert_eq!((map.capacity(), map.end(), writer.room()), (300_000, 0, 300_000));
+            assert_ne!(map.mode(), AppendMode::Auto);
+            writer.append(&[b"snow", b"fall"]).unwrap();
+            writer.append(&[&[7; 200_000]]).unwrap();
+            assert_eq!(&map.filled()[..9], b"snowfall\x07");
+            map.sync(0, map.end()).unwrap();
+            assert_eq!(kind(writer.append(&[&[7; 100_000]])), ErrorKind::Failed);
+            drop((map, writer));
+
+            assert_eq!(disk.look(&path).unwrap(), Entry::File(300_000));
+            let (map, mut writer) = disk.open_append_map(&path, 200_008, mode).unwrap();
+            writer.append(&[b"ice"]).unwrap();
+            map.sync(200_008, map.end()).unwrap();
+            map.close();
+            assert_eq!(&map.filled()[200_007..], b"\x07ice");
+            let file = disk.map(&path).unwrap();
+            assert!(file[..200_011] == *map.filled() && file[200_011..].iter().all(|&b| b == 0));
+        }
+    });
+}
+
+/// Without `fallocate` a filler is written in full, and segments are appended with `pwrite`.
+#[test]
+#[cfg(unix)]
+fn the_portable_disk_writes_fillers_and_selects_the_write_mode() {
+    use std::os::unix::fs::MetadataExt;
+    let temp = TempDir::new();
+    let path = temp.0.join("filler");
+    portable().create_filler(&path, 300_000).unwrap();
+    let found = fs::metadata(&path).unwrap();
+    assert_eq!(found.len(), 300_000);
+    assert!(found.blocks() * 512 >= 300_000, "{} blocks", found.blocks());
+    assert_eq!(kind(portable().create_filler(&path, 1)), ErrorKind::AlreadyExists);
+    assert_eq!(portable().append_mode(&path).unwrap(), AppendMode::Write);
+    let segment = temp.0.join("segment");
+    let (map, _) = portable().create_append_map(&segment, 5000, AppendMode::Auto).unwrap();
+    assert_eq!(map.mode(), AppendMode::Write);
+}
+
+#[test]
 #[cfg(target_os = "linux")]
-fn a_pipe_is_refused_and_not_waited_for() {
+fn opening_a_pipe_fails_without_waiting() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     let dir = TempDir::new();
     let pipe = dir.0.join("pipe");
@@ -87,7 +145,7 @@ fn a_pipe_is_refused_and_not_waited_for() {
 
 #[test]
 fn names_are_listed_renamed_and_removed() {
-    on_both(|disk, dir| {
+    on_each(|disk, dir| {
         assert_eq!(kind(disk.list(dir)), ErrorKind::NotFound);
         assert_eq!(kind(disk.sync_dir(dir)), ErrorKind::NotFound);
         disk.create_dir_all(&dir.join("nested/deeper")).unwrap();
@@ -109,8 +167,8 @@ fn names_are_listed_renamed_and_removed() {
 }
 
 #[test]
-fn a_file_of_somebody_else_is_synced() {
-    on_both(|disk, dir| {
+fn a_file_written_by_another_handle_is_synced() {
+    on_each(|disk, dir| {
         disk.create_dir_all(dir).unwrap();
         assert_eq!(kind(disk.sync_file(&dir.join("a"))), ErrorKind::NotFound);
         disk.create(&dir.join("a")).unwrap().append(b"snow").unwrap();
@@ -128,7 +186,7 @@ fn a_file_of_somebody_else_is_synced() {
 
 #[test]
 fn a_lock_has_one_holder() {
-    on_both(|disk, dir| {
+    on_each(|disk, dir| {
         disk.create_dir_all(dir).unwrap();
         let path = dir.join("lock");
         let held = disk.lock(&path).unwrap();
@@ -148,7 +206,7 @@ fn a_lock_has_one_holder() {
 
 #[test]
 fn publish_is_all_or_nothing() {
-    on_both(|disk, dir| {
+    on_each(|disk, dir| {
         disk.create_dir_all(dir).unwrap();
         let path = dir.join("file");
         assert_eq!(publish(disk, &path, |file| file.append(b"old").map(|()| 3)).unwrap(), 3);
@@ -162,7 +220,7 @@ fn publish_is_all_or_nothing() {
         assert_eq!(disk.list(dir).unwrap(), ["file"], "no temporary file is left");
 
         drop(disk.create(&dir.join(".file.firndb-tmp")).unwrap()); // As a crash would leave it.
-        drop(disk.create(&dir.join(".file.tmp")).unwrap()); // Not ours.
+        drop(disk.create(&dir.join(".file.tmp")).unwrap()); // Not a temporary file of FirnDB.
         put(disk, &path, b"new").unwrap();
         assert_eq!(&*disk.map(&path).unwrap(), b"new");
         assert_eq!(disk.list(dir).unwrap(), [".file.tmp", "file"]);
@@ -172,27 +230,27 @@ fn publish_is_all_or_nothing() {
     });
 }
 
-/// What stands in the way of the temporary file and is no file is left as it is.
+/// A symbolic link at the name of the temporary file is left alone.
 #[test]
 fn a_link_at_the_name_of_a_temporary_file_is_not_followed() {
     let temp = TempDir::new();
     let (path, link) = (temp.0.join("file"), temp.0.join(".file.firndb-tmp"));
     for target in [temp.0.join("missing"), temp.0.join("there")] {
-        fs::write(temp.0.join("there"), b"somebody's").unwrap();
+        fs::write(temp.0.join("there"), b"unrelated").unwrap();
         std::os::unix::fs::symlink(&target, &link).unwrap();
-        let refused = put(&os::OsDisk::default(), &path, b"x").unwrap_err();
+        let refused = put(&*os(), &path, b"x").unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
         assert_eq!(refused.file(), Some(&*link));
         assert_eq!(fs::read_link(&link).unwrap(), target);
         fs::remove_file(&link).unwrap();
     }
-    assert_eq!(fs::read(temp.0.join("there")).unwrap(), b"somebody's");
+    assert_eq!(fs::read(temp.0.join("there")).unwrap(), b"unrelated");
     assert_eq!(os().list(&temp.0).unwrap(), ["there"]);
 }
 
 #[test]
-fn unnamed_files_are_read_back_and_gone_with_their_handles() {
-    on_both(|disk, dir| {
+fn unnamed_files_are_read_back_and_disappear_with_their_handles() {
+    on_each(|disk, dir| {
         assert_eq!(kind(disk.create_unnamed(dir)), ErrorKind::NotFound);
         disk.create_dir_all(dir).unwrap();
         let (mut append, read) = disk.create_unnamed(dir).unwrap();
@@ -207,7 +265,7 @@ fn unnamed_files_are_read_back_and_gone_with_their_handles() {
         drop((append, read));
         assert_eq!(&*map, b"snowfall");
     });
-    // They take space for as long as they are open.
+    // They occupy space while they are open.
     let disk = SimDisk::new();
     disk.limit(1024);
     let (mut append, read) = disk.create_unnamed(Path::new("/")).unwrap();
@@ -221,7 +279,7 @@ fn unnamed_files_are_read_back_and_gone_with_their_handles() {
 }
 
 #[test]
-fn rivals_never_publish_a_half_file() {
+fn concurrent_publishers_never_publish_a_partial_file() {
     const THREADS: u8 = 6;
     const ROUNDS: usize = 50;
     let temp = TempDir::new();
@@ -232,7 +290,7 @@ fn rivals_never_publish_a_half_file() {
             let (path, won) = (&path, &won);
             scope.spawn(move || {
                 for _ in 0..ROUNDS {
-                    match put(&os::OsDisk::default(), path, &[id; 3000]) {
+                    match put(&*os(), path, &[id; 3000]) {
                         Ok(()) => {
                             won.fetch_add(1, Ordering::Relaxed);
                         }
@@ -250,7 +308,7 @@ fn rivals_never_publish_a_half_file() {
 }
 
 #[test]
-fn the_real_disk_lists_and_maps_regular_files_only() {
+fn only_regular_files_are_listed_and_mapped() {
     let temp = TempDir::new();
     fs::write(temp.0.join("file"), b"x").unwrap();
     std::os::unix::fs::symlink("file", temp.0.join("link")).unwrap();
@@ -289,7 +347,7 @@ fn published() -> (Arc<SimDisk>, PathBuf) {
     (disk.fork(), path)
 }
 
-/// What is wrong with the file, if anything. `done`: what the publish returned.
+/// Describes the damage of the file, if any. `done` is the result of the publish.
 fn judge(disk: &SimDisk, path: &Path, done: &Result<()>) -> Option<String> {
     match disk.files().get(path) {
         Some(bytes) if bytes == NEW => None,
@@ -300,7 +358,7 @@ fn judge(disk: &SimDisk, path: &Path, done: &Result<()>) -> Option<String> {
     }
 }
 
-/// The first thing that goes wrong when the power is cut somewhere in this publish.
+/// The first damage when the power is cut at any operation of this publish.
 fn first_crash_damage(publish: Publish) -> Option<String> {
     let (base, path) = published();
     let mut damage = None;
@@ -310,7 +368,7 @@ fn first_crash_damage(publish: Publish) -> Option<String> {
         |disk| publish(&*disk, &path, NEW),
         |label, done, image| {
             let wrong = judge(&image, &path, done).or_else(|| {
-                // What the crash left must not stand in the way of the next publish.
+                // Leftovers of the crash must not prevent the next publish.
                 let again = put(&*image, &path, NEW);
                 again.and_then(|()| image.list(parent(&path))).map_or_else(
                     |e| Some(format!("cannot publish again: {e}")),
@@ -325,8 +383,7 @@ fn first_crash_damage(publish: Publish) -> Option<String> {
     damage
 }
 
-/// The first thing that goes wrong when an operation of this publish fails, also when the power
-/// is cut right after.
+/// The first damage when any operation of this publish fails, also with a power cut right after.
 fn first_fault_damage(publish: Publish) -> Option<String> {
     let (base, path) = published();
     let mut damage = None;
@@ -346,17 +403,17 @@ fn first_fault_damage(publish: Publish) -> Option<String> {
 }
 
 #[test]
-fn publish_survives_every_power_cut() {
+fn publish_survives_a_power_cut_at_every_operation() {
     assert_eq!(first_crash_damage(put), None);
 }
 
 #[test]
-fn publish_survives_every_failed_operation() {
+fn publish_survives_a_failure_of_every_operation() {
     assert_eq!(first_fault_damage(put), None);
 }
 
 #[test]
-fn publish_reports_every_failure_that_keeps_the_new_file_away() {
+fn publish_returns_an_error_if_the_new_file_is_not_visible() {
     let (base, path) = published();
     base.each_fault(
         |disk| put(&*disk, &path, NEW),
@@ -367,7 +424,7 @@ fn publish_reports_every_failure_that_keeps_the_new_file_away() {
     );
 }
 
-/// `publish` by hand, with the steps that a mutant may leave out or swap.
+/// `publish` step by step, so that mutants can omit or reorder steps.
 fn by_hand(disk: &dyn Disk, path: &Path, steps: &[&str]) -> Result<()> {
     let temporary = temporary(path)?;
     let mut file = create_anew(disk, &temporary)?;
@@ -386,7 +443,7 @@ fn by_hand(disk: &dyn Disk, path: &Path, steps: &[&str]) -> Result<()> {
 }
 
 #[test]
-fn a_broken_publish_is_caught() {
+fn broken_variants_of_publish_are_caught() {
     let whole: Publish =
         |disk, path, _| by_hand(disk, path, &["append", "sync", "rename", "sync_dir"]);
     assert_eq!(first_crash_damage(whole), None);
@@ -409,13 +466,14 @@ fn a_broken_publish_is_caught() {
     for (name, publish) in broken_by_a_cut {
         assert!(first_crash_damage(publish).is_some(), "not caught: {name}");
     }
-    let deaf: Publish = |d, p, _| by_hand(d, p, &["append", "try to sync", "rename", "sync_dir"]);
-    assert_eq!(first_crash_damage(deaf), None, "only a failing sync shows it");
-    assert!(first_fault_damage(deaf).is_some(), "not caught: a failed sync ignored");
+    let ignores_errors: Publish =
+        |d, p, _| by_hand(d, p, &["append", "try to sync", "rename", "sync_dir"]);
+    assert_eq!(first_crash_damage(ignores_errors), None, "only a failing sync shows it");
+    assert!(first_fault_damage(ignores_errors).is_some(), "not caught: a failed sync ignored");
 }
 
 #[test]
-fn a_part_of_a_map_has_its_bytes_when_the_map_is_gone() {
+fn a_part_of_a_map_outlives_the_map() {
     let dir = TempDir::new();
     let (path, bytes) = (dir.0.join("f"), (0..200u8).collect::<Vec<_>>());
     fs::write(&path, &bytes).unwrap();

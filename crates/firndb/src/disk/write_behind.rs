@@ -1,23 +1,25 @@
-//! Appending in a thread of its own: who makes the bytes of a large file does not wait while the
-//! kernel copies them and finds memory for them, which takes about as long as making them.
+//! Appends on a separate thread.
+//!
+//! The thread that produces a large file does not wait while the kernel copies the bytes and
+//! allocates page cache for them, which takes about as long as producing them.
 
-use super::Append;
+use crate::disk::traits::Append;
 use crate::{Error, ErrorKind, Result};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-/// Pieces that may wait to be appended, so that cores seldom wait for each other; what is written
-/// with them takes one more.
-const WAITING: usize = 4;
-/// The disk begins to write after so many pieces.
-const BEGIN: usize = 8;
+/// Capacity of the queue of pieces, chosen so that neither thread waits often. One more piece is
+/// being filled and one more written.
+const QUEUE: usize = 4;
+/// Writeback starts after this number of pieces.
+const PIECES_PER_WRITEBACK: usize = 8;
 
-/// Runs `write` with a file that stands for `out`: what is appended to it is appended to `out` by a
-/// thread, in the same order. All of it was when this returns without an error.
+/// Runs `write` with a proxy of `out`; a second thread appends the bytes to `out`, in the same
+/// order. All bytes have been appended when this returns without an error.
 pub(crate) fn write_behind<T>(
     out: &mut dyn Append,
     write: impl FnOnce(&mut dyn Append) -> Result<T>,
 ) -> Result<T> {
-    let (jobs, todo) = sync_channel(WAITING);
+    let (jobs, todo) = sync_channel(QUEUE);
     let (give_back, empty) = channel();
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || append_all(out, &todo, &give_back));
@@ -25,7 +27,7 @@ pub(crate) fn write_behind<T>(
         let written = write(&mut writer);
         drop(writer);
         match thread.join() {
-            // The first error is the one to report; the other side then only found nobody there.
+            // The first error is the one to report; the writer then only saw a closed channel.
             Ok(appended) => appended.and(written),
             Err(panic) => std::panic::resume_unwind(panic),
         }
@@ -42,18 +44,18 @@ fn append_all(
     todo: &Receiver<Job>,
     give_back: &Sender<Vec<u8>>,
 ) -> Result<()> {
-    let mut waiting = 0;
+    let mut pieces = 0;
     for job in todo {
         match job {
             Job::Append(mut piece) => {
                 out.append(&piece)?;
-                waiting += 1;
-                if waiting == BEGIN {
+                pieces += 1;
+                if pieces == PIECES_PER_WRITEBACK {
                     out.begin_writing();
-                    waiting = 0;
+                    pieces = 0;
                 }
                 piece.clear();
-                // Nobody may want it any more.
+                // The writer may have finished.
                 let _ = give_back.send(piece);
             }
             Job::Sync(done) => {
@@ -65,14 +67,14 @@ fn append_all(
     Ok(())
 }
 
-/// The side of whoever writes.
+/// The writer's proxy of the file.
 struct WriteBehind {
     jobs: SyncSender<Job>,
     empty: Receiver<Vec<u8>>,
 }
 
 impl WriteBehind {
-    fn ask(&self, job: Job) -> Result<()> {
+    fn send(&self, job: Job) -> Result<()> {
         self.jobs.send(job).map_err(|_| ended())
     }
 }
@@ -84,25 +86,26 @@ impl Append for WriteBehind {
 
     fn append_piece(&mut self, piece: &mut Vec<u8>) -> Result<()> {
         let next = self.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(piece.capacity()));
-        self.ask(Job::Append(std::mem::replace(piece, next)))
+        self.send(Job::Append(std::mem::replace(piece, next)))
     }
 
     fn sync(&mut self) -> Result<()> {
         let (done, wait) = sync_channel(1);
-        self.ask(Job::Sync(done))?;
+        self.send(Job::Sync(done))?;
         wait.recv().map_err(|_| ended())
     }
 }
 
-/// Never shown: the thread that ended has the reason.
+/// Never reported: the thread that ended returns the cause.
 fn ended() -> Error {
-    Error::new(ErrorKind::Failed, "nothing is appended any more")
+    Error::new(ErrorKind::Failed, "the appending thread has ended")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{Disk, SimDisk};
+    use crate::disk::sim::SimDisk;
+    use crate::disk::traits::Disk;
     use std::path::Path;
 
     fn write(out: &mut dyn Append) -> Result<()> {
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn appends_the_same_bytes_and_gives_the_first_error() {
+    fn appends_the_same_bytes_and_returns_the_first_error() {
         let disk = SimDisk::new();
         let [here, there] = ["/here", "/there"].map(Path::new);
         write(&mut *disk.create(here).unwrap()).unwrap();
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_disk_begins_to_write_long_before_the_sync() {
+    fn writeback_starts_before_the_sync() {
         #[derive(Default)]
         struct Seen(String);
         impl Append for Seen {

@@ -1,58 +1,63 @@
-//! Feeds and single changes: what differs from what is known goes into the log.
+//! Applies feeds and single changes: writes the documents that differ from the stored ones.
+//!
+//! Changes are buffered until the feed is complete, because an incomplete feed must change nothing.
+//! Few changes stay in memory and become one batch. More changes are spooled to the log in chunks;
+//! then the record `c` marks the feed as complete, and the chunks are applied one after another.
+//! `resume` continues this after a crash.
 
 use super::edit::Edit;
 use super::format::{
-    Change, Id, MAX_KEY, MAX_SOURCE, WHOLE, chunk_key, decode_chunk, encode_chunk, encode_document,
-    entry_key, id_of, read_entry, source_list,
+    Change, FEED_COMPLETE, Id, MAX_KEY, MAX_SOURCE, chunk_key, decode_chunk, encode_chunk,
+    encode_document, entry_key, id_of, inconsistent, read_entry, source_list,
 };
-use super::state::{Known, State};
-use super::{Indexer, contradiction, durable, lists};
+use super::lists;
+use super::state::{State, Stored};
 use crate::bytes::int::{Encoder, u32_at};
 use crate::log::{Batch, LogStore, WriteOptions};
 use crate::search::{Document, PartitionBuilder};
 use crate::{Error, Result};
 use std::collections::{BTreeSet, HashSet};
 
-/// Bytes of changes that are kept in memory; more go to the log and come back.
-const CHUNK: usize = if cfg!(test) { 2 << 10 } else { 4 << 20 };
+/// Bytes of changes buffered in memory before they are spooled to the log.
+const CHUNK_BYTES: usize = if cfg!(test) { 2 << 10 } else { 4 << 20 };
 
-/// What a feed or some changes did.
+/// The effect of a feed or of single changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// Keys that the source did not have before.
+    /// Keys that are new to the source.
     pub added: u64,
-    /// Keys whose document is another one now.
+    /// Keys whose document has changed.
     pub updated: u64,
-    /// Keys that the source has no more.
+    /// Keys that were removed from the source.
     pub removed: u64,
-    /// Keys whose document is the same.
+    /// Keys whose document is unchanged.
     pub unchanged: u64,
-    /// Documents whose key came before in the same feed; the last one counts.
+    /// Documents whose key occurred earlier in the same feed. The last document of a key is used.
     pub repeated: u64,
-    /// Partitions in which something changed, ascending.
+    /// Partitions with changes, ascending.
     pub dirty: Vec<String>,
 }
 
-/// How many of its source's documents a complete feed may remove. A feed that would remove more is
-/// refused and changes nothing: it may have been cut off, or be single changes by mistake.
+/// How many of the documents of its source a feed may remove. A feed that would remove more is
+/// rejected and changes nothing, because it may be truncated, or consist of single changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Removals {
-    /// Half of them, or 100 if that is more; none if rows were left out of the feed
-    /// ([`Feed::left_out`]), which may be those of the documents that would go.
+    /// At most half of them, or 100 if that is more. None if rows were left out of the feed
+    /// ([`Feed::left_out`]), because they may be the rows of the documents to remove.
     #[default]
     Guarded,
-    /// This share of them, from 0 to 1, whether rows were left out or not.
+    /// At most this share of them, from 0 to 1, whether or not rows were left out.
     Share(f64),
     /// All of them.
     All,
 }
 
-/// So many documents may go in any case, unless the caller says otherwise.
-const FEW: usize = 100;
+/// Removals that [`Removals::Guarded`] always allows.
+const ALWAYS_ALLOWED: usize = 100;
 
 impl Removals {
-    /// An error unless a feed of `source` that left out so many rows may remove `gone` of `all`
+    /// An error unless a feed of `source` with `left_out` missing rows may remove `gone` of `all`
     /// documents.
     fn check(self, source: &str, gone: usize, all: usize, left_out: u64) -> Result<()> {
         let (is_allowed, most) = match self {
@@ -66,8 +71,10 @@ impl Removals {
                 format!("{left_out} rows were left out of it, and they may be the rows of these"),
             ),
             Removals::Guarded => (
-                gone <= FEW || gone <= all - gone,
-                format!("more than half of them, and more than {FEW}, may not go unasked"),
+                gone <= ALWAYS_ALLOWED || gone <= all - gone,
+                format!(
+                    "more than half of them, and more than {ALWAYS_ALLOWED}, may not go unasked"
+                ),
             ),
         };
         if is_allowed {
@@ -82,90 +89,110 @@ impl Removals {
     }
 }
 
-/// A feed on its way in, or single changes: see [`Indexer::feed`] and [`Indexer::changes`]. Nothing
-/// is changed before [`Feed::finish`]; dropping it leaves everything as it was.
+/// A feed or single changes in progress: see [`Indexer::feed`](super::Indexer::feed) and
+/// [`Indexer::changes`](super::Indexer::changes). Nothing changes before [`Feed::finish`]; dropping
+/// a feed discards it.
 ///
-/// Takes memory of about 32 bytes for each document, and some MiB.
+/// Uses about 32 bytes of memory per document, and a few MiB.
 pub struct Feed<'a> {
-    indexer: &'a mut Indexer,
+    state: &'a mut State,
     source: &'a str,
-    /// What is not in it goes.
+    /// Whether keys that are absent from the feed are removed.
     is_whole: bool,
     checker: PartitionBuilder,
     seen: HashSet<Id>,
-    spool: Spool,
+    spool: ChangeSpool,
     applied: Applied,
     removals: Removals,
     left_out: u64,
 }
 
-impl Feed<'_> {
-    /// How many documents the feed may remove; without this what [`super::Options`] say. Single
-    /// changes are not limited.
+impl<'a> Feed<'a> {
+    pub(super) fn new(
+        state: &'a mut State,
+        source: &'a str,
+        is_whole: bool,
+        removals: Removals,
+    ) -> Result<Feed<'a>> {
+        if source.is_empty() || source.len() > MAX_SOURCE {
+            return Err(Error::invalid(format!(
+                "the name of a source has {} bytes; it may have 1 to {MAX_SOURCE}",
+                source.len()
+            )));
+        }
+        let checker = PartitionBuilder::new(state.schema.clone());
+        let (seen, spool, applied) = Default::default();
+        let left_out = 0;
+        Ok(Feed { state, source, is_whole, checker, seen, spool, applied, removals, left_out })
+    }
+
+    /// Sets how many documents the feed may remove. The default is
+    /// [`Options::removals`](super::Options::removals). Single changes are not limited.
     pub fn removals(mut self, removals: Removals) -> Self {
         self.removals = removals;
         self
     }
 
-    /// Takes note that the caller left so many more rows out because they could not be used. Their
-    /// documents are missing in the feed, and so would be removed: see [`Removals::Guarded`].
+    /// Reports that the caller has skipped a number of rows that it could not use. Their documents
+    /// are absent from the feed and would be removed: see [`Removals::Guarded`].
     pub fn left_out(&mut self, rows: u64) {
         self.left_out += rows;
     }
 
-    /// Takes the document of a key, 1 to 65,535 bytes. After an error of kind `InvalidArgument`
-    /// (it breaks the schema, say) the feed is as before and may go on.
+    /// Adds the document of a key. A key has 1 to 65,535 bytes ([`MAX_KEY`]). After an error of
+    /// kind `InvalidArgument`, such as a violation of the schema, the feed can be continued.
     pub fn add(&mut self, key: impl AsRef<[u8]>, document: &Document) -> Result<()> {
-        self.take(key.as_ref(), Some(document))
+        self.add_change(key.as_ref(), Some(document))
     }
 
-    /// Takes note that the source has no document of this key. Not needed in a whole feed.
+    /// Removes the document of a key. Not needed in a feed, whose absent keys are removed.
     pub fn remove(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.take(key.as_ref(), None)
+        self.add_change(key.as_ref(), None)
     }
 
-    fn take(&mut self, key: &[u8], document: Option<&Document>) -> Result<()> {
-        let state = &self.indexer.state;
-        let change = change_of(state, &mut self.checker, key, document)?;
-        let known = state.compare(self.source, &change)?;
+    fn add_change(&mut self, key: &[u8], document: Option<&Document>) -> Result<()> {
+        let change = check_change(self.state, &mut self.checker, key, document)?;
+        let stored = self.state.compare(self.source, &change)?;
         let is_first = self.seen.insert(change.id);
         let applied = &mut self.applied;
-        match (known, document) {
+        match (stored, document) {
             _ if !is_first => applied.repeated += 1,
-            (Known::Absent, Some(_)) => applied.added += 1,
-            (Known::Other, Some(_)) => applied.updated += 1,
-            (Known::Same, Some(_)) | (Known::Absent, None) => applied.unchanged += 1,
+            (Stored::Absent, Some(_)) => applied.added += 1,
+            (Stored::Different, Some(_)) => applied.updated += 1,
+            (Stored::Same, Some(_)) | (Stored::Absent, None) => applied.unchanged += 1,
             (_, None) => applied.removed += 1,
         }
-        if is_first && (known == Known::Same || (known == Known::Absent && document.is_none())) {
+        let is_same = stored == Stored::Same || (stored == Stored::Absent && document.is_none());
+        // A repeated key is spooled in any case, because it replaces an earlier change.
+        if is_first && is_same {
             return Ok(());
         }
-        self.spool.push(&state.log, self.source, change)
+        self.spool.push(&self.state.log, self.source, change)
     }
 
-    /// Makes the changes, all of them; when it returns they survive a power cut. `InvalidArgument`,
-    /// and nothing is changed, if a complete feed would remove more than it may. (After an error of
-    /// the disk the next call or opening may find that the feed was whole already, and goes on
-    /// with it.)
+    /// Applies all changes atomically. Once this returns, they survive power loss.
+    ///
+    /// `InvalidArgument`, and nothing is changed, if the feed would remove more documents than
+    /// [`Feed::removals`] allow. After an I/O error the feed may already be recorded as complete;
+    /// then the next call or the next opening applies it.
     pub fn finish(mut self) -> Result<Applied> {
-        let log = &self.indexer.state.log;
         if self.is_whole {
-            let (missing, all) = self.indexer.state.missing(self.source, &self.seen)?;
+            let (missing, all) = self.state.missing(self.source, &self.seen)?;
             self.removals.check(self.source, missing.len(), all, self.left_out)?;
             for id in missing {
                 self.applied.removed += 1;
-                let change = Change { id, key: stored_key(log, id)?, document: None };
-                self.spool.push(log, self.source, change)?;
+                let change = Change { id, key: stored_key(&self.state.log, id)?, document: None };
+                self.spool.push(&self.state.log, self.source, change)?;
             }
         }
-        let dirty = match self.spool.finish(log, self.source)? {
+        let dirty = match self.spool.finish(&self.state.log, self.source)? {
             0 => {
                 let changes = std::mem::take(&mut self.spool.changes);
-                self.indexer.play(self.source, changes, None, durable())?
+                apply_changes(self.state, self.source, changes, None, WriteOptions::sync())?
             }
-            chunks => self.indexer.play_chunks(chunks)?,
+            chunks => apply_chunks(self.state, chunks)?,
         };
-        self.indexer.fold_source(self.source)?;
+        compact_source_list(&self.state.log, self.source)?;
         self.applied.dirty = dirty.into_iter().collect();
         Ok(std::mem::take(&mut self.applied))
     }
@@ -173,138 +200,73 @@ impl Feed<'_> {
 
 impl Drop for Feed<'_> {
     fn drop(&mut self) {
-        // As far as that is possible now; the next opening does it otherwise.
-        let _ = drop_chunks(&self.indexer.state.log);
+        // Best effort: the next feed or the next opening removes what remains.
+        let _ = drop_chunks(&self.state.log);
     }
 }
 
-impl Indexer {
-    /// Begins a new version of everything that a source, whose name has 1 to 255 bytes, has to say:
-    /// keys that are new will be added, changed ones updated, and those that are not in it removed,
-    /// if that are not too many ([`Feed::removals`]).
-    pub fn feed<'a>(&'a mut self, source: &'a str) -> Result<Feed<'a>> {
-        self.begin(source, true)
+/// Applies changes in one batch, which also deletes `chunk`.
+fn apply_changes(
+    state: &mut State,
+    source: &str,
+    changes: Vec<Change>,
+    chunk: Option<u32>,
+    options: WriteOptions,
+) -> Result<BTreeSet<String>> {
+    let mut edit = Edit::new(state, source);
+    changes.into_iter().try_for_each(|change| edit.add(change))?;
+    if let Some(chunk) = chunk {
+        edit.batch.delete(&chunk_key(chunk));
     }
+    edit.write(options)
+}
 
-    /// Begins single changes of a source: what is not in them stays.
-    pub fn changes<'a>(&'a mut self, source: &'a str) -> Result<Feed<'a>> {
-        self.begin(source, false)
-    }
-
-    fn begin<'a>(&'a mut self, source: &'a str, is_whole: bool) -> Result<Feed<'a>> {
-        if source.is_empty() || source.len() > MAX_SOURCE {
-            return Err(Error::invalid(format!(
-                "the name of a source has {} bytes; it may have 1 to {MAX_SOURCE}",
-                source.len()
-            )));
-        }
-        self.settle()?;
-        let checker = PartitionBuilder::new(self.state.schema.clone());
-        let (seen, spool, applied) = Default::default();
-        let removals = self.options.removals;
-        let (indexer, left_out) = (self, 0);
-        Ok(Feed { indexer, source, is_whole, checker, seen, spool, applied, removals, left_out })
-    }
-
-    /// Takes a new version of a feed: [`Indexer::feed`] of these documents by key. An item that is
-    /// an error, or that breaks the schema, leaves the version before as it was, and so does a feed
-    /// that would remove more than [`super::Options`] allow.
-    ///
-    /// Nothing is published: see [`Indexer::publish`].
-    pub fn apply<K: AsRef<[u8]>>(
-        &mut self,
-        source: &str,
-        documents: impl IntoIterator<Item = Result<(K, Document)>>,
-    ) -> Result<Applied> {
-        let mut feed = self.feed(source)?;
-        for item in documents {
-            let (key, document) = item?;
-            feed.add(key, &document)?;
-        }
-        feed.finish()
-    }
-
-    /// Sets the document of a key; `false` if the source has this very document already.
-    pub fn upsert(
-        &mut self,
-        source: &str,
-        key: impl AsRef<[u8]>,
-        document: &Document,
-    ) -> Result<bool> {
-        let mut changes = self.changes(source)?;
-        changes.add(key, document)?;
-        Ok(changes.finish()?.unchanged == 0)
-    }
-
-    /// Removes the document of a key; `false` if the source has none.
-    pub fn delete(&mut self, source: &str, key: impl AsRef<[u8]>) -> Result<bool> {
-        let mut changes = self.changes(source)?;
-        changes.remove(key)?;
-        Ok(changes.finish()?.unchanged == 0)
-    }
-
-    /// Makes changes in one batch, in which `chunk` goes.
-    fn play(
-        &mut self,
-        source: &str,
-        changes: Vec<Change>,
-        chunk: Option<u32>,
-        options: WriteOptions,
-    ) -> Result<BTreeSet<String>> {
-        let mut edit = Edit::new(&mut self.state, source);
-        changes.into_iter().try_for_each(|change| edit.change(change))?;
-        if let Some(chunk) = chunk {
-            edit.batch.delete(&chunk_key(chunk));
-        }
-        edit.write(options)
-    }
-
-    /// Makes the changes of a feed that is whole in the log, as far as they are not made yet.
-    fn play_chunks(&mut self, chunks: u32) -> Result<BTreeSet<String>> {
-        let mut dirty = BTreeSet::new();
-        for n in 0..chunks {
-            if let Some(chunk) = self.state.log.get_with(&chunk_key(n), decode_chunk)? {
-                let (source, changes) = chunk?;
-                dirty.append(&mut self.play(&source, changes, Some(n), WriteOptions::default())?);
-            }
-        }
-        self.state.log.delete(WHOLE)?;
-        Ok(dirty)
-    }
-
-    /// Finishes or drops the feed that was being taken when the process died.
-    pub(super) fn resume(&mut self) -> Result<()> {
-        match self.state.log.get_with(WHOLE, |bytes| u32_at(bytes, 0))? {
-            Some(chunks) => self.play_chunks(chunks).map(drop),
-            None => drop_chunks(&self.state.log),
+/// Applies those chunks of a complete feed that are not applied yet.
+fn apply_chunks(state: &mut State, chunks: u32) -> Result<BTreeSet<String>> {
+    let mut dirty = BTreeSet::new();
+    for n in 0..chunks {
+        if let Some(chunk) = state.log.get_with(&chunk_key(n), decode_chunk)? {
+            let (source, changes) = chunk?;
+            let options = WriteOptions::default();
+            dirty.append(&mut apply_changes(state, &source, changes, Some(n), options)?);
         }
     }
+    state.log.delete(FEED_COMPLETE)?;
+    Ok(dirty)
+}
 
-    /// Shortens the list of a source, if that is due.
-    fn fold_source(&self, source: &str) -> Result<()> {
-        let (log, list) = (&self.state.log, source_list(source));
-        if !lists::is_long(log, &list)? {
-            return Ok(());
-        }
-        let mut batch = Batch::new();
-        lists::fold(log, &mut batch, &list, &lists::read(log, &list)?)?;
-        log.write(&batch)
+/// Completes an interrupted feed, or drops it if it was not complete.
+pub(super) fn resume(state: &mut State) -> Result<()> {
+    match state.log.get_with(FEED_COMPLETE, |bytes| u32_at(bytes, 0))? {
+        Some(chunks) => apply_chunks(state, chunks).map(drop),
+        None => drop_chunks(&state.log),
     }
 }
 
-/// Changes of a feed that is being read: in memory while they are few, else in the log.
+/// Compacts the list of a source, if that is due.
+fn compact_source_list(log: &LogStore, source: &str) -> Result<()> {
+    let list = source_list(source);
+    if !lists::needs_compaction(log, &list)? {
+        return Ok(());
+    }
+    let mut batch = Batch::new();
+    lists::compact(log, &mut batch, &list, &lists::read(log, &list)?)?;
+    log.write(&batch)
+}
+
+/// The changes of a feed in progress: in memory while they are few, otherwise in the log.
 #[derive(Default)]
-struct Spool {
+struct ChangeSpool {
     changes: Vec<Change>,
     bytes: usize,
     chunks: u32,
 }
 
-impl Spool {
+impl ChangeSpool {
     fn push(&mut self, log: &LogStore, source: &str, change: Change) -> Result<()> {
         self.bytes += change.len();
         self.changes.push(change);
-        if self.bytes >= CHUNK { self.write(log, source) } else { Ok(()) }
+        if self.bytes >= CHUNK_BYTES { self.write(log, source) } else { Ok(()) }
     }
 
     fn write(&mut self, log: &LogStore, source: &str) -> Result<()> {
@@ -314,8 +276,8 @@ impl Spool {
         Ok(())
     }
 
-    /// The number of chunks. If there are any, all changes are in them, and the feed is whole from
-    /// the return on, also after a power cut.
+    /// Returns the number of chunks. If there are any, they contain all changes, and the feed is
+    /// recorded as complete, durably.
     fn finish(&mut self, log: &LogStore, source: &str) -> Result<u32> {
         if self.chunks == 0 {
             return Ok(0);
@@ -325,14 +287,14 @@ impl Spool {
         }
         let mut chunks = Encoder::default();
         chunks.u32(self.chunks);
-        log.put_with(WHOLE, &chunks.0, durable())?;
+        log.put_with(FEED_COMPLETE, &chunks.0, WriteOptions::sync())?;
         Ok(self.chunks)
     }
 }
 
-/// Removes the chunks of a feed that is not whole.
+/// Removes the chunks of a feed, unless it is complete.
 fn drop_chunks(log: &LogStore) -> Result<()> {
-    if log.contains(WHOLE)? {
+    if log.contains(FEED_COMPLETE)? {
         return Ok(());
     }
     let mut n = 0;
@@ -342,8 +304,8 @@ fn drop_chunks(log: &LogStore) -> Result<()> {
     Ok(())
 }
 
-/// Checks a change of a key whole.
-fn change_of(
+/// Checks the key and document of a change, and encodes it.
+fn check_change(
     state: &State,
     checker: &mut PartitionBuilder,
     key: &[u8],
@@ -367,5 +329,5 @@ fn change_of(
 fn stored_key(log: &LogStore, id: Id) -> Result<Vec<u8>> {
     let key =
         log.get_with(&entry_key(id), |bytes| read_entry(bytes, |_, _| ()).map(<[u8]>::to_vec))?;
-    key.ok_or_else(|| contradiction("a document of a source's list is missing"))?
+    key.ok_or_else(|| inconsistent("a document of a source's list is missing"))?
 }

@@ -1,9 +1,10 @@
-//! Changes of a source -> one batch of the log.
+//! Turns changes of a source into one batch of the log.
 //!
-//! An edit works on the entries of the keys that it changes, in memory, and writes them once. What
-//! is published of a key before and after decides which partitions are dirty: a document that only
-//! waits behind that of another source dirties none.
+//! An edit collects the entries of the changed keys in memory and writes each once. A partition
+//! becomes dirty if the published document of a key changes. A change of a document that is hidden
+//! by that of another source makes no partition dirty.
 
+use super::assign::partition_of;
 use super::format::{
     Change, DIRTY, Entry, Id, SOURCES, decode_entry, encode_entry, encode_names, entry_key,
     partition_list, source_list,
@@ -18,9 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Edit<'a> {
     state: &'a mut State,
     source: &'a str,
-    /// Before and after.
+    /// The entry of each changed key, before and after.
     entries: BTreeMap<Id, (Entry, Entry)>,
-    /// What else the batch does.
+    /// The batch. Callers may add operations.
     pub(super) batch: Batch,
 }
 
@@ -29,8 +30,8 @@ impl<'a> Edit<'a> {
         Edit { state, source, entries: BTreeMap::new(), batch: Batch::new() }
     }
 
-    /// Takes a change; a later one of the same key replaces it.
-    pub(super) fn change(&mut self, change: Change) -> Result<()> {
+    /// Adds a change. It replaces an earlier change of the same key.
+    pub(super) fn add(&mut self, change: Change) -> Result<()> {
         let Change { id, key, document } = change;
         let (_, entry) = match self.entries.entry(id) {
             Slot::Occupied(slot) => slot.into_mut(),
@@ -52,10 +53,10 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Writes everything as one batch, and returns the partitions that it dirtied.
+    /// Writes all changes as one batch. Returns the names of the partitions they make dirty.
     pub(super) fn write(mut self, options: WriteOptions) -> Result<BTreeSet<String>> {
         let mut partitions: BTreeMap<String, Vec<(Id, bool)>> = BTreeMap::new();
-        let mut of_source = Vec::new();
+        let mut source_entries = Vec::new();
         for (id, (before, after)) in std::mem::take(&mut self.entries) {
             if before == after {
                 continue;
@@ -64,18 +65,18 @@ impl<'a> Edit<'a> {
                 true => self.batch.delete(&entry_key(id)),
                 false => self.batch.put(&entry_key(id), &encode_entry(&after)),
             };
-            let is_here = after.documents.contains_key(self.source);
-            if before.documents.contains_key(self.source) != is_here {
-                of_source.push((id, is_here));
+            let is_present = after.documents.contains_key(self.source);
+            if before.documents.contains_key(self.source) != is_present {
+                source_entries.push((id, is_present));
             }
-            self.divide(id, &before, &after, &mut partitions)?;
+            self.note_partitions(id, &before, &after, &mut partitions)?;
         }
         let State { log, generation, .. } = &*self.state;
-        for (name, notes) in partitions.iter().filter(|(_, notes)| !notes.is_empty()) {
-            lists::note(log, &mut self.batch, &partition_list(*generation, name), notes)?;
+        for (name, entries) in partitions.iter().filter(|(_, entries)| !entries.is_empty()) {
+            lists::append(log, &mut self.batch, &partition_list(*generation, name), entries)?;
         }
-        if !of_source.is_empty() {
-            lists::note(log, &mut self.batch, &source_list(self.source), &of_source)?;
+        if !source_entries.is_empty() {
+            lists::append(log, &mut self.batch, &source_list(self.source), &source_entries)?;
         }
         let touched: BTreeSet<String> = partitions.into_keys().collect();
         let dirty = &self.state.dirty | &touched;
@@ -83,7 +84,7 @@ impl<'a> Edit<'a> {
             self.batch.put(DIRTY, &encode_names(&dirty));
         }
         let mut sources = self.state.sources.clone();
-        if !of_source.is_empty() && sources.insert(self.source.to_string()) {
+        if !source_entries.is_empty() && sources.insert(self.source.to_string()) {
             self.batch.put(SOURCES, &encode_names(&sources));
         }
         self.state.log.write_with(&self.batch, options)?;
@@ -91,8 +92,8 @@ impl<'a> Edit<'a> {
         Ok(touched)
     }
 
-    /// Notes in which partitions something changes, and what becomes of their lists.
-    fn divide(
+    /// Collects the partitions in which a key changes, and the new entries of their lists.
+    fn note_partitions(
         &self,
         id: Id,
         before: &Entry,
@@ -104,15 +105,18 @@ impl<'a> Edit<'a> {
         }
         let State { schema, partitioning, .. } = &*self.state;
         let name = |entry: &Entry| {
-            entry.published().map(|document| partitioning.name_of(schema, id, document)).transpose()
+            entry
+                .published()
+                .map(|document| partition_of(partitioning, schema, id, document))
+                .transpose()
         };
         let (old, new) = (name(before)?, name(after)?);
         let has_moved = old != new;
-        for (name, is_here) in [(old, false), (new, true)] {
+        for (name, is_present) in [(old, false), (new, true)] {
             let Some(name) = name else { continue };
-            let notes = partitions.entry(name).or_default();
+            let entries = partitions.entry(name).or_default();
             if has_moved {
-                notes.push((id, is_here));
+                entries.push((id, is_present));
             }
         }
         Ok(())

@@ -1,34 +1,35 @@
-//! What the log of an index holds: records whose keys begin with a letter.
+//! The records that an index keeps in its log. The first letter of a key is the type of the record.
 //!
 //! ```text
 //! KEY            VALUE
-//! m              u32 version: 1; u32 generation of the partitions' lists; PARTITIONING;
+//! m              u32 version: 1; u32 generation of the partitions' ID lists; PARTITIONING;
 //!                bytes schema as TOML
-//! k  ID          bytes key of the documents; for each source that has one, ascending:
+//! k  ID          bytes key of the documents; for each source that has one, ordered by name:
 //!                bytes source, bytes DOCUMENT
-//! s              for each source there ever was, ascending: bytes name
-//! d              for each dirty partition, ascending: bytes name
-//! v              the set of the collection that there is: u64 number, CONTENT; while a publish is
-//!                under way also the CONTENT of the one that it makes (the number is that of this)
-//! h  LIST        u64 IDs in the base; u32 journals; u64 entries in them
-//! b  LIST        the base: IDs, ascending
-//! j  LIST u32 n  journal n, counted from 0; for each entry: ID, u8 1 if it came, 0 if it went
+//! s              for each source that ever had documents, ordered by name: bytes name
+//! d              for each dirty partition, ordered by name: bytes name
+//! v              the published set of the collection: u64 number, CONTENT; during a publication
+//!                also the CONTENT of the next set (the number is that of the next set)
+//! h  LIST        head of a list: u64 IDs in the base; u32 journals; u64 entries in the journals
+//! b  LIST        base of a list: IDs, ascending
+//! j  LIST u32 n  journal n of a list, counted from 0; for each entry: ID, u8 1 if added, 0 if
+//!                removed
 //! q  u32 n       chunk n of a feed: bytes source; for each change: ID, bytes key,
-//!                u8 1 and bytes DOCUMENT, or u8 0 if it went
-//! c              u32 chunks: the feed is whole
-//! r              PARTITIONING that the documents are being brought into
+//!                u8 1 and bytes DOCUMENT, or u8 0 if removed
+//! c              u32 chunks: the feed in these chunks is complete
+//! r              PARTITIONING that the documents are being assigned by
 //!
 //! ID             16  XXH3-128 of a key
-//! CONTENT        16  content id of a set; older logs have the number alone
+//! CONTENT        16  content id of a set; missing in logs of older releases
 //! LIST           `s` and a source: the IDs of its documents; or `p`, u32 generation and the name
-//!                of a partition: the IDs of what is to be published in it
-//! PARTITIONING   u32 partitions by hash, 0 if not by hash; bytes field, empty if by none
-//! DOCUMENT       u32 values; each: u16 number of the field in the schema, u8 type, the value:
-//!                u8 (bool), u64 (numbers; f64 as its bits) or bytes; fields ascending;
+//!                of a partition: the IDs of the documents to publish in it
+//! PARTITIONING   u32 partitions by hash, 0 if not by hash; bytes field, empty if not by field
+//! DOCUMENT       u32 values; for each value, ordered by field: u16 number of the field in the
+//!                schema, u8 type, the value: u8 (bool), u64 (numbers; f64 as its bits) or bytes;
 //!                then bytes payload
 //! ```
 //!
-//! `bytes` are a u32 length and so many bytes.
+//! `bytes` are a u32 length and that many bytes.
 
 use super::partitioning::Partitioning;
 use crate::bytes::int::{Decoder, Encoder};
@@ -48,10 +49,10 @@ pub(super) const META: &[u8] = b"m";
 pub(super) const SOURCES: &[u8] = b"s";
 pub(super) const DIRTY: &[u8] = b"d";
 pub(super) const PUBLISHED: &[u8] = b"v";
-pub(super) const WHOLE: &[u8] = b"c";
+pub(super) const FEED_COMPLETE: &[u8] = b"c";
 pub(super) const REPARTITION: &[u8] = b"r";
 
-/// The hash that stands for a key.
+/// The hash that identifies a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Id(pub(super) u128);
 
@@ -69,7 +70,7 @@ fn take_id(from: &mut Decoder) -> Result<Id> {
     Ok(Id(u128::from(from.u64()?) << 64 | u128::from(low)))
 }
 
-/// The key of a record: a letter, what it belongs to, and a number.
+/// The key of a record: a letter, what the record belongs to, and a number.
 fn log_key(letter: u8, of: &[u8], number: Option<u32>) -> Vec<u8> {
     let mut out = Encoder(vec![letter]);
     out.0.extend_from_slice(of);
@@ -112,7 +113,7 @@ pub(super) fn partition_list(generation: u32, name: &str) -> Vec<u8> {
     out.0
 }
 
-/// What the record `m` says.
+/// The record `m`.
 pub(super) struct Meta {
     pub(super) generation: u32,
     pub(super) partitioning: Partitioning,
@@ -150,23 +151,23 @@ pub(super) fn decode_meta(bytes: &[u8]) -> Result<Meta> {
 }
 
 fn put_partitioning(out: &mut Encoder, partitioning: &Partitioning) {
-    out.u32(partitioning.parts);
+    out.u32(partitioning.partitions);
     out.bytes(partitioning.field.as_deref().unwrap_or("").as_bytes());
 }
 
 fn take_partitioning(from: &mut Decoder) -> Result<Partitioning> {
-    let parts = from.u32()?;
+    let partitions = from.u32()?;
     let field = Some(from.string()?).filter(|field| !field.is_empty());
-    Ok(Partitioning { field, parts })
+    Ok(Partitioning { field, partitions })
 }
 
-/// The set of the collection that the log knows.
+/// The record `v`: the published set of the collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PublishedSet {
     pub(super) number: u64,
-    /// `None` if an older release wrote the record.
+    /// Content id of the set; `None` if an older release wrote the record.
     pub(super) content: Option<u128>,
-    /// Of the set that a publish is making.
+    /// Content id of the set that a publication is creating.
     pub(super) next: Option<u128>,
 }
 
@@ -213,16 +214,16 @@ pub(super) fn decode_names<T: FromIterator<String>>(bytes: &[u8]) -> Result<T> {
     std::iter::from_fn(|| (!from.is_at_end()).then(|| from.string())).collect()
 }
 
-/// The documents of a key.
+/// The documents of a key, one per source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) key: Vec<u8>,
-    /// By source, encoded.
+    /// Encoded documents by source.
     pub(super) documents: BTreeMap<String, Vec<u8>>,
 }
 
 impl Entry {
-    /// The document that is published: that of the source with the smallest name.
+    /// The document to publish: that of the source with the smallest name.
     pub(super) fn published(&self) -> Option<&[u8]> {
         self.documents.values().next().map(Vec::as_slice)
     }
@@ -246,7 +247,7 @@ pub(super) fn decode_entry(bytes: &[u8]) -> Result<Entry> {
     Ok(Entry { key: key.to_vec(), documents })
 }
 
-/// Calls `each` with source and document, in the order of the sources, and gives the key.
+/// Calls `each` with each source and its document, ordered by source. Returns the key.
 pub(super) fn read_entry<'a>(
     bytes: &'a [u8],
     mut each: impl FnMut(&'a str, &'a [u8]),
@@ -261,7 +262,14 @@ pub(super) fn read_entry<'a>(
     Ok(key)
 }
 
-/// What a source says about a key now: a document, encoded, or that there is none.
+/// The document of an entry that is to be published.
+pub(super) fn read_published(bytes: &[u8]) -> Result<Option<&[u8]>> {
+    let mut published = None;
+    read_entry(bytes, |_, document| published = published.or(Some(document)))?;
+    Ok(published)
+}
+
+/// A change of a source: the new document of a key, encoded, or `None` if it is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) id: Id,
@@ -270,7 +278,7 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// About its size in a chunk.
+    /// Approximate size in a chunk.
     pub(super) fn len(&self) -> usize {
         32 + self.key.len() + self.document.as_ref().map_or(0, Vec::len)
     }
@@ -305,7 +313,7 @@ pub(super) fn decode_chunk(bytes: &[u8]) -> Result<(String, Vec<Change>)> {
     Ok((source, changes))
 }
 
-/// The head of a list.
+/// The head of a list: the numbers of IDs in the base, of journals, and of entries in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) base: u64,
@@ -343,11 +351,11 @@ pub(super) fn decode_ids(bytes: &[u8]) -> Result<Vec<Id>> {
     Ok(ids)
 }
 
-pub(super) fn encode_journal(notes: &[(Id, bool)]) -> Vec<u8> {
+pub(super) fn encode_journal(entries: &[(Id, bool)]) -> Vec<u8> {
     let mut out = Encoder::default();
-    for (id, is_here) in notes {
+    for (id, is_added) in entries {
         put_id(&mut out, *id);
-        out.u8(u8::from(*is_here));
+        out.u8(u8::from(*is_added));
     }
     out.0
 }
@@ -406,6 +414,11 @@ pub(super) fn decode_document(schema: &Schema, bytes: &[u8]) -> Result<Document>
     let document = document.payload(from.bytes()?);
     from.finish()?;
     Ok(document)
+}
+
+/// The error of records that contradict each other.
+pub(super) fn inconsistent(message: &str) -> Error {
+    Error::corrupt(format!("the log of the index contradicts itself: {message}"))
 }
 
 #[cfg(test)]

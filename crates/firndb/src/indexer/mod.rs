@@ -1,40 +1,59 @@
-//! Indexer: feeds of documents -> a log -> a collection, of which only what changed is rebuilt.
+//! Indexer: turns feeds of documents into a collection, and rebuilds only what has changed.
 //!
-//! A feed is everything that one source has to say: documents by key. [`Indexer::feed`] takes a new
-//! version of it, [`Indexer::changes`] single changes, and [`Indexer::publish`] rebuilds the
-//! partitions that are dirty since. All state is in a LogStore beside the collection: `format.rs`
-//! has its records.
+//! A *source* delivers documents by key. [`Indexer::feed`] takes a new version of everything that a
+//! source has: new keys are added, changed documents updated, and absent keys removed.
+//! [`Indexer::changes`] takes single changes. The documents are kept in a LogStore, and the indexer
+//! tracks which partitions of the collection are dirty. [`Indexer::publish`] rebuilds the dirty
+//! partitions and publishes them as one change of the collection.
 //!
-//! Write path
-//! 1. `Feed::add` compares each document with the stored one: `State::compare`. What differs, and
-//!    in `Feed::finish` by `State::missing` what is gone, becomes a list of changes.
-//! 2. A list that is short is played at once. A longer one is written to the log in chunks
-//!    (`Spool::push`), then one record says that the feed is whole (`Spool::finish`).
-//! 3. `Indexer::play` turns changes into one batch (`Edit::change`, `Edit::write`): entries by key,
-//!    notes to the lists of sources and partitions (`lists::note`), and the names of dirty
-//!    partitions. From here on the change is made.
-//! 4. `Indexer::publish` makes the log durable, rebuilds dirty partitions in a few threads
-//!    (`build_partition`), puts them into the collection in one change, and then takes their names
-//!    from the list of dirty ones.
+//! ```
+//! use firndb::indexer::{Indexer, Options, Partitioning};
+//! use firndb::search::{Document, Field, Roles, Schema, Type, query::eq};
+//! # fn main() -> firndb::Result<()> {
+//! # let dir = std::env::temp_dir().join(format!("firndb-indexer-{}", std::process::id()));
+//! # let result = guide(&dir);
+//! # let _ = std::fs::remove_dir_all(&dir);
+//! # result }
+//! # fn guide(dir: &std::path::Path) -> firndb::Result<()> {
+//! let schema = Schema::new([Field::new("city", Type::String, Roles::FILTERABLE)])?;
+//! let by_city = Partitioning::by_field("city");
+//! let mut index = Indexer::open(dir, schema, by_city, Options::default())?;
 //!
-//! After a crash `Indexer::open` plays what is left of a feed that was whole (`Indexer::resume`),
-//! or drops what there is of one that was not. A partition is clean only once the collection that
-//! has it is durable, so a publish that was cut off is made again, with the same bytes. The log has
-//! the content id of the set that it published, and, before the next one becomes visible, of that.
-//! If the collection has neither (`State::knows`), all of it is made again.
+//! let room = |city: &str| Document::new().set("city", city);
+//! let mut feed = index.feed("rooms")?;
+//! feed.add("room 1", &room("Oslo"))?;
+//! feed.add("room 2", &room("Bergen"))?;
+//! let applied = feed.finish()?; // durable from here on
+//! assert_eq!((applied.added, applied.dirty.len()), (2, 2));
 //!
-//! Several sources may have a document of the same key. The one of the source whose name is the
-//! smallest is published, the others wait for it to go: the result depends on what the feeds
-//! contain, never on the order in which they came.
+//! index.publish()?;
+//! assert_eq!(index.collection().reader().count(&eq("city", "Oslo"))?, 1);
+//!
+//! // Changes one document. Only the partition `Oslo` is rebuilt.
+//! index.upsert("rooms", "room 3", &room("Oslo"))?;
+//! assert_eq!(index.publish()?.rebuilt, ["Oslo"]);
+//! # Ok(()) }
+//! ```
+//!
+//! Several sources may have a document for the same key. The document of the source with the
+//! smallest name is published, and the others wait until it is removed. So the collection depends
+//! on the contents of the sources, never on the order in which they arrived.
+//!
+//! After a crash [`Indexer::open`] completes a feed that was fully received, and drops one that was
+//! not. A partition stays dirty until the collection that contains it is durable, so an interrupted
+//! publication is repeated and gives the same bytes. The log records the content id of the
+//! published set. If the collection has another one, because it was replaced or changed from
+//! outside, all of it is rebuilt ([`Indexer::is_remade`]).
 
 mod partitioning;
 mod format;
+mod assign;
 mod lists;
 mod state;
 mod edit;
+mod repartition;
 mod apply;
 mod publish;
-mod repartition;
 mod backup;
 #[cfg(test)]
 mod tests;
@@ -45,14 +64,15 @@ pub use format::{MAX_KEY, MAX_SOURCE};
 pub use partitioning::{MAX_PARTITIONS, Partitioning, partition_name};
 pub use publish::Published;
 
+use crate::catalog::{self, Catalog, PublishOptions};
 use crate::disk::{self, DiskRef};
-use crate::log::{self, LogStore, WriteOptions};
-use crate::search::{Collection, Schema};
-use crate::{Error, ErrorKind, Result};
+use crate::log::{self, LogStore};
+use crate::search::{Collection, Document, Schema};
+use crate::{ErrorKind, Result};
 use state::State;
 use std::path::{Path, PathBuf};
 
-/// The directory of the collection in that of the index.
+/// The directory of the collection in that of an index.
 pub(crate) const COLLECTION: &str = "collection";
 /// The directory of the log in that of an index.
 pub(crate) const LOG: &str = "log";
@@ -60,13 +80,13 @@ pub(crate) const LOG: &str = "log";
 /// How an index is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of memory that rebuilding partitions may take, all threads together. Default: 1 GiB.
+    /// Bytes of memory for rebuilding partitions, shared by all threads. Default: 1 GiB.
     pub memory: usize,
-    /// Threads that rebuild partitions; 0 is as many as there are processors. Default: 0.
+    /// Threads that rebuild partitions; 0 is the number of processors. Default: 0.
     pub threads: usize,
-    /// How many documents a feed may remove, unless [`Feed::removals`] says otherwise.
+    /// How many documents a feed may remove, unless [`Feed::removals`] sets another limit.
     pub removals: Removals,
-    /// How the log is opened; `create` and `read_only` are not looked at.
+    /// How the log is opened. `create` and `read_only` are ignored.
     pub log: log::Options,
 }
 
@@ -81,45 +101,46 @@ impl Default for Options {
     }
 }
 
-/// An index in a directory: documents of feeds in `log/`, and what is published in `collection/`.
+/// An index in a directory: the documents of all sources in `log/`, and the published collection in
+/// `collection/`.
 ///
-/// One process has it open at a time; the collection may be read by any number. Every call that
-/// changes something returns when the change survives a power cut, and makes all of it or nothing.
+/// One process at a time can open an index; any number of processes can read its collection. Every
+/// call that changes something is atomic. Once it returns, the change survives power loss.
 pub struct Indexer {
     disk: DiskRef,
     dir: PathBuf,
     options: Options,
     state: State,
     collection: Collection,
-    /// The collection was missing, or another one, when the index was opened.
+    /// The collection was missing or not the published one when the index was opened.
     remade: bool,
 }
 
-/// What is in an index: [`Indexer::status`].
+/// The contents of an index: [`Indexer::status`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Names of the sources and the numbers of their documents.
+    /// Names of the sources, and the number of documents of each.
     pub sources: Vec<(String, u64)>,
-    /// Partitions that changed and were not published since, ascending.
+    /// Partitions with changes that are not published, ascending.
     pub dirty: Vec<String>,
-    /// Partitions, documents and bytes of the collection, and the number of its current set.
+    /// Partitions of the collection.
     pub partitions: u64,
-    /// Documents that are published.
+    /// Published documents.
     pub documents: u64,
-    /// Bytes of the partitions' files.
+    /// Bytes of the files of the partitions.
     pub bytes: u64,
-    /// Number of the published set; it grows by 1 with each publish that changes something.
+    /// Number of the published set. Grows by 1 with each publication that changes something.
     pub version: u64,
     /// Bytes of the log on disk.
     pub log_bytes: u64,
 }
 
 impl Indexer {
-    /// Opens the index in this directory, or creates one.
+    /// Opens the index in this directory, or creates it.
     ///
-    /// The schema must say which fields there are (it is not dynamic). `InvalidArgument` if the
-    /// index has another schema or partitioning; see [`Indexer::repartition`] for the latter.
-    /// `Locked` if another process has it open.
+    /// The schema must name its fields (it cannot be dynamic). `InvalidArgument` if the index has
+    /// another schema or partitioning; [`Indexer::repartition`] changes the latter. `Locked` if
+    /// another process has the index open.
     pub fn open(
         dir: impl AsRef<Path>,
         schema: Schema,
@@ -129,8 +150,8 @@ impl Indexer {
         Self::open_on(disk::os(), dir.as_ref(), Some((schema, partitioning)), options)
     }
 
-    /// Opens the index in this directory with the schema and the partitioning that it has;
-    /// `NotFound` if there is none.
+    /// Opens the index in this directory with the schema and partitioning that it has. `NotFound`
+    /// if there is none.
     pub fn open_existing(dir: impl AsRef<Path>, options: Options) -> Result<Indexer> {
         Self::open_on(disk::os(), dir.as_ref(), None, options)
     }
@@ -150,39 +171,142 @@ impl Indexer {
         disk::remove_leftovers(&*disk, dir)?;
         let state = State::load(log, wanted).map_err(|e| e.in_file(dir))?;
         let path = dir.join(COLLECTION);
-        let (collection, is_there) = match Collection::open_on(disk.clone(), &path) {
+        let (collection, is_known) = match Collection::open_on(disk.clone(), &path) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 (Collection::create_owned_on(disk.clone(), &path)?, state.is_new()?)
             }
             opened => (opened?, true),
         };
         collection.mark()?;
-        let remade = !is_there || !state.knows(&collection)?;
+        let remade = !is_known || !state.has_published(&collection)?;
         if remade {
-            // What the log has must all be published again; also if this is cut off.
+            // Recorded in the log, so that a crash does not lose the need to publish everything.
             state.begin_repartition(&state.partitioning)?;
         }
         let dir = dir.to_path_buf();
         let mut indexer = Indexer { disk, dir, options, state, collection, remade };
-        indexer.settle()?;
+        indexer.finish_interrupted()?;
         Ok(indexer)
     }
 
-    /// Finishes what a crash or an error of the disk cut off.
-    fn settle(&mut self) -> Result<()> {
-        self.resume()?;
-        self.resume_repartition()
+    /// Completes what a crash or an I/O error has interrupted.
+    fn finish_interrupted(&mut self) -> Result<()> {
+        apply::resume(&mut self.state)?;
+        repartition::resume(&mut self.state, &self.collection)
     }
 
-    /// The collection, as it was published last.
+    /// Begins a new version of a source. Keys that are new are added, changed documents updated,
+    /// and keys absent from the feed removed, within the limit of [`Feed::removals`]. The name of a
+    /// source has 1 to [`MAX_SOURCE`] bytes. Nothing changes before [`Feed::finish`].
+    pub fn feed<'a>(&'a mut self, source: &'a str) -> Result<Feed<'a>> {
+        self.finish_interrupted()?;
+        Feed::new(&mut self.state, source, true, self.options.removals)
+    }
+
+    /// Begins single changes of a source. Keys that they do not name stay as they are. Nothing
+    /// changes before [`Feed::finish`].
+    pub fn changes<'a>(&'a mut self, source: &'a str) -> Result<Feed<'a>> {
+        self.finish_interrupted()?;
+        Feed::new(&mut self.state, source, false, self.options.removals)
+    }
+
+    /// Applies a new version of a source: [`Indexer::feed`] with these documents by key. If an item
+    /// is an error or breaks the schema, or if the feed would remove more documents than
+    /// [`Options`] allow, the source stays as it was.
+    ///
+    /// Does not publish; see [`Indexer::publish`].
+    pub fn apply<K: AsRef<[u8]>>(
+        &mut self,
+        source: &str,
+        documents: impl IntoIterator<Item = Result<(K, Document)>>,
+    ) -> Result<Applied> {
+        let mut feed = self.feed(source)?;
+        for item in documents {
+            let (key, document) = item?;
+            feed.add(key, &document)?;
+        }
+        feed.finish()
+    }
+
+    /// Sets the document of a key. Returns `false` if the source already has this document.
+    pub fn upsert(
+        &mut self,
+        source: &str,
+        key: impl AsRef<[u8]>,
+        document: &Document,
+    ) -> Result<bool> {
+        let mut changes = self.changes(source)?;
+        changes.add(key, document)?;
+        Ok(changes.finish()?.unchanged == 0)
+    }
+
+    /// Removes the document of a key. Returns `false` if the source has none.
+    pub fn delete(&mut self, source: &str, key: impl AsRef<[u8]>) -> Result<bool> {
+        let mut changes = self.changes(source)?;
+        changes.remove(key)?;
+        Ok(changes.finish()?.unchanged == 0)
+    }
+
+    /// Rebuilds the dirty partitions and publishes them as one set of the collection. Once this
+    /// returns, the set is durable and new readers get it.
+    ///
+    /// `Failed`, and nothing is published, if the collection was changed or replaced since the
+    /// index was opened. A partition must fit into the memory of one thread ([`Options::memory`]);
+    /// if one does not, nothing is published.
+    pub fn publish(&mut self) -> Result<Published> {
+        self.finish_interrupted()?;
+        publish::publish(self)
+    }
+
+    /// Publishes with [`Indexer::publish`], and then publishes the collection as the next version
+    /// of `name` in a catalog. The second result is `None` if the newest version already is this
+    /// collection. After a crash between the two steps, the next call repeats the second.
+    ///
+    /// `AlreadyExists` if another publisher was faster. The collection has the changes even then,
+    /// and the call can be repeated.
+    pub fn publish_to(
+        &mut self,
+        catalog: &Catalog,
+        name: &str,
+    ) -> Result<(Published, Option<catalog::Published>)> {
+        let published = self.publish()?;
+        let collection = self.dir.join(COLLECTION);
+        let version = catalog.publish_if_changed(name, &collection, &PublishOptions::default())?;
+        Ok((published, version))
+    }
+
+    /// Assigns all documents to partitions anew, by the same or another partitioning. Reads every
+    /// document. Afterwards every partition is dirty; the published ones serve readers until
+    /// [`Indexer::publish`].
+    pub fn repartition(&mut self, partitioning: Partitioning) -> Result<()> {
+        partitioning.check(&self.state.schema)?;
+        self.finish_interrupted()?;
+        self.state.begin_repartition(&partitioning)?;
+        repartition::resume(&mut self.state, &self.collection)
+    }
+
+    /// Makes a backup in a directory that is new or empty, or that has an earlier backup of this
+    /// index, which is updated. The backup contains all changes that were applied before the call,
+    /// published or not, and the published collection. It is durable when this returns, and opens
+    /// like any index. Files are hard-linked where possible, otherwise copied.
+    ///
+    /// `AlreadyExists`, and nothing is changed, if the directory has other contents, contains the
+    /// index or is inside it, or has a backup that was opened and changed since. After any other
+    /// error, and after a crash, the backup is either the earlier or the new one. Its collection
+    /// may be missing or older; it is rebuilt when the backup is opened and published.
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<Backup> {
+        backup::backup(self, to.as_ref())
+    }
+
+    /// The collection, as published last.
     pub fn collection(&self) -> &Collection {
         &self.collection
     }
 
-    /// Whether the collection was missing when the index was opened, or was not, by its content,
-    /// the one that the index published last: an older or newer copy, that of another index, or one
-    /// that somebody changed. Then the next publish makes all of it again, and removes what else is
-    /// in it.
+    /// Whether the collection was missing when the index was opened, or its content was not what
+    /// the index had published last: an older or newer copy, one of another index, or one that was
+    /// changed from outside. Then the next publication rebuilds all of it, and removes partitions
+    /// that the index does not have.
     pub fn is_remade(&self) -> bool {
         self.remade
     }
@@ -197,12 +321,13 @@ impl Indexer {
         &self.state.schema
     }
 
-    /// How documents come to partitions.
+    /// How documents are assigned to partitions.
     pub fn partitioning(&self) -> &Partitioning {
         &self.state.partitioning
     }
 
-    /// What is in the index. Takes time in proportion to the number of keys: about 10 ms a million.
+    /// Counts what is in the index. Takes time proportional to the number of keys: about 10 ms per
+    /// million.
     pub fn status(&self) -> Result<Status> {
         let names = self.state.sources.iter();
         let count = |name: &String| Ok((name.clone(), self.state.source_ids(name)?.len() as u64));
@@ -219,19 +344,8 @@ impl Indexer {
         })
     }
 
-    /// Closes the log, and says whether that worked. Dropping an index does the same without a
-    /// word.
+    /// Closes the log and reports errors. Dropping an index closes the log and ignores errors.
     pub fn close(self) -> Result<()> {
         self.state.log.close()
     }
-}
-
-/// Writes that are acknowledged return when they are durable.
-fn durable() -> WriteOptions {
-    WriteOptions::sync()
-}
-
-/// The log contradicts itself.
-fn contradiction(message: &str) -> Error {
-    Error::corrupt(format!("the log of the index contradicts itself: {message}"))
 }

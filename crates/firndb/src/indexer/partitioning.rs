@@ -1,63 +1,58 @@
-//! Which partition a document belongs to: by the hash of its key, by a field, or by both.
+//! Partitionings: documents are assigned to partitions by the hash of the key, by a field, or by
+//! both.
 //!
-//! The name of a partition is made from the value and the number, and values may be any text:
+//! The name of a partition is made of the value of the field and the number by hash:
 //!
 //! | by | names |
 //! |---|---|
 //! | hash | `00000` to `31999` |
-//! | field | the value; every byte but `A-Z a-z 0-9 -` becomes `_` and two hexadecimal digits |
-//! | both | the value as above, a dot, the number |
-//!
-//! A missing value is `_none`, an empty one `_empty`. Of a value that needs more than 80 characters
-//! the first 60 are taken, then `__` and 16 digits of a hash. So different values have different
-//! names.
+//! | field | the value, escaped by [`partition_name`] |
+//! | both | the value, escaped, a dot, the number |
 
-use super::format::{Id, decode_document};
 use crate::search::{Schema, Type, Value, timestamp_to_text};
 use crate::{Error, Result};
-use std::fmt::Write;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Partitions by hash that there may be (for each value of the field, if there is one; all together
-/// are limited by [`crate::search::MAX_PARTITIONS`]).
+/// Most partitions by hash, for each value of the field if there is one. The total is limited by
+/// [`crate::search::MAX_PARTITIONS`].
 pub const MAX_PARTITIONS: u32 = 32_000;
 
-/// How documents come to partitions.
+/// How documents are assigned to partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partitioning {
     pub(super) field: Option<String>,
-    /// 0: not by hash.
-    pub(super) parts: u32,
+    /// Partitions by hash; 0 if not by hash.
+    pub(super) partitions: u32,
 }
 
 impl Partitioning {
-    /// So many partitions, 1 to [`MAX_PARTITIONS`], by the hash of the key.
+    /// Assigns documents to 1 to [`MAX_PARTITIONS`] partitions by the hash of the key.
     pub fn by_hash(partitions: u32) -> Partitioning {
-        Partitioning { field: None, parts: partitions }
+        Partitioning { field: None, partitions }
     }
 
-    /// A partition for each value of a field that is single-valued and of type bool, i64, u64 or
-    /// string.
+    /// Assigns documents to one partition per value of a field. The field must be single-valued and
+    /// of type bool, i64, u64 or string.
     pub fn by_field(field: impl Into<String>) -> Partitioning {
-        Partitioning { field: Some(field.into()), parts: 0 }
+        Partitioning { field: Some(field.into()), partitions: 0 }
     }
 
-    /// So many partitions by the hash of the key for each value of a field.
+    /// Assigns documents to a number of partitions per value of a field, by the hash of the key.
     pub fn by_field_and_hash(field: impl Into<String>, partitions: u32) -> Partitioning {
-        Partitioning { field: Some(field.into()), parts: partitions }
+        Partitioning { field: Some(field.into()), partitions }
     }
 
-    /// The field, if documents are divided by one.
+    /// The field by which documents are assigned, if any.
     pub fn field(&self) -> Option<&str> {
         self.field.as_deref()
     }
 
-    /// The number of partitions by hash, if documents are divided by it.
+    /// The number of partitions by hash (per value of the field), if assigned by hash.
     pub fn partitions(&self) -> Option<u32> {
-        (self.parts > 0).then_some(self.parts)
+        (self.partitions > 0).then_some(self.partitions)
     }
 
-    /// `InvalidArgument` unless documents of this schema can be divided so.
+    /// `InvalidArgument` unless documents of this schema can be assigned this way.
     pub(super) fn check(&self, schema: &Schema) -> Result<()> {
         if schema.is_dynamic() {
             return Err(Error::invalid(
@@ -65,10 +60,10 @@ impl Partitioning {
             ));
         }
         let least = u32::from(self.field.is_none());
-        if !(least..=MAX_PARTITIONS).contains(&self.parts) {
+        if !(least..=MAX_PARTITIONS).contains(&self.partitions) {
             return Err(Error::invalid(format!(
                 "{} partitions; choose 1 to {MAX_PARTITIONS}",
-                self.parts
+                self.partitions
             )));
         }
         let Some(name) = &self.field else { return Ok(()) };
@@ -84,29 +79,12 @@ impl Partitioning {
             field.ty.name()
         )))
     }
-
-    /// The partition of a document that is stored as `document`.
-    pub(super) fn name_of(&self, schema: &Schema, id: Id, document: &[u8]) -> Result<String> {
-        let mut name = match &self.field {
-            None => String::new(),
-            Some(field) => {
-                let document = decode_document(schema, document)?;
-                partition_name(document.fields().find(|(name, _)| name == field).map(|(_, v)| v))
-            }
-        };
-        if self.parts > 0 {
-            let part = id.0 as u64 % u64::from(self.parts);
-            let dot = if name.is_empty() { "" } else { "." };
-            let _ = write!(name, "{dot}{part:05}"); // Writing to a string cannot fail.
-        }
-        Ok(name)
-    }
 }
 
-/// The name of the partition of the documents that have this value, or none. Every byte but
-/// `A-Z a-z 0-9 -` becomes `_` and two hexadecimal digits; no value is `_none`, an empty text is
-/// `_empty`, a long one its first 60 characters, `__` and a hash. So different values have
-/// different names.
+/// The name of the partition of the documents with this value. Bytes other than `A-Z a-z 0-9 -`
+/// become `_` and two hexadecimal digits. A missing value is `_none`, an empty text is `_empty`.
+/// A name of more than 80 characters is replaced by its first 60 characters, `__` and a hash. So
+/// different values have different names.
 pub fn partition_name(value: Option<&Value>) -> String {
     let text = match value {
         None => return "_none".to_string(),
@@ -130,10 +108,9 @@ pub fn partition_name(value: Option<&Value>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::{encode_document, id_of};
     use super::*;
     use crate::ErrorKind;
-    use crate::search::{Document, Field, Roles};
+    use crate::search::{Field, Roles};
 
     fn schema() -> Schema {
         let text = Field::new("text", Type::String, Roles::FILTERABLE).nullable();
@@ -142,48 +119,8 @@ mod tests {
         Schema::new([text, tags, price]).unwrap()
     }
 
-    fn name(partitioning: &Partitioning, key: &str, text: Option<&str>) -> String {
-        let document = text.map_or_else(Document::new, |text| Document::new().set("text", text));
-        let bytes = encode_document(&schema(), &document).unwrap();
-        partitioning.name_of(&schema(), id_of(key.as_bytes()), &bytes).unwrap()
-    }
-
     #[test]
-    fn names_are_those_of_values_and_numbers() {
-        let by_text = Partitioning::by_field("text");
-        for (text, expected) in [
-            (Some("UA"), "UA"),
-            (Some("2013-01-01"), "2013-01-01"),
-            (Some("a.b c_"), "a_2eb_20c_5f"),
-            (Some(""), "_empty"),
-            (Some("none"), "none"),
-            (None, "_none"),
-        ] {
-            assert_eq!(name(&by_text, "k", text), expected);
-        }
-        let long: Vec<String> = ["x", "y"]
-            .iter()
-            .map(|end| name(&by_text, "k", Some(&("a".repeat(99) + end))))
-            .collect();
-        assert!(long[0].len() == 78 && long[0] != long[1], "{long:?}");
-        let both = name(&Partitioning::by_field_and_hash("text", 32_000), "k", Some("UA"));
-        let hash = name(&Partitioning::by_hash(32_000), "k", Some("UA"));
-        assert_eq!(both, format!("UA.{hash}"));
-    }
-
-    #[test]
-    fn keys_are_spread_evenly() {
-        let by_hash = Partitioning::by_hash(4);
-        let mut counts = std::collections::BTreeMap::new();
-        for n in 0..4000 {
-            *counts.entry(name(&by_hash, &format!("key {n}"), None)).or_insert(0) += 1;
-        }
-        assert_eq!(counts.keys().collect::<Vec<_>>(), ["00000", "00001", "00002", "00003"]);
-        assert!(counts.values().all(|count| (900..1100).contains(count)), "{counts:?}");
-    }
-
-    #[test]
-    fn what_cannot_divide_is_refused() {
+    fn unsuitable_partitionings_are_rejected() {
         for (partitioning, word) in [
             (Partitioning::by_hash(0), "0 partitions"),
             (Partitioning::by_hash(32_001), "32001 partitions"),

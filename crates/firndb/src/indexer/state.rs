@@ -1,13 +1,13 @@
-//! What an index knows: its log, and the few small records of it that are kept in memory.
+//! The state of an index: its log, and the small records that are also kept in memory.
 
 use super::format::{
     Change, DIRTY, Id, META, Meta, PUBLISHED, PublishedSet, REPARTITION, SOURCES, decode_meta,
     decode_names, decode_published, encode_meta, encode_partitioning, entry_key, read_entry,
     source_list,
 };
+use super::lists;
 use super::partitioning::Partitioning;
-use super::{durable, lists};
-use crate::log::LogStore;
+use crate::log::{LogStore, WriteOptions};
 use crate::search::{Collection, Schema};
 use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeSet, HashSet};
@@ -16,23 +16,23 @@ pub(super) struct State {
     pub(super) log: LogStore,
     pub(super) schema: Schema,
     pub(super) partitioning: Partitioning,
-    /// Of the lists of partitions; grows by 1 when documents are divided anew.
+    /// Generation of the partitions' ID lists; grows by 1 when documents are repartitioned.
     pub(super) generation: u32,
-    /// Partitions to rebuild, as the record in the log has them.
+    /// Partitions to rebuild, as recorded in the log.
     pub(super) dirty: BTreeSet<String>,
     pub(super) sources: BTreeSet<String>,
 }
 
-/// How a document compares with what a source had to say about its key before.
+/// How the stored document of a source and key compares with a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum Stored {
     Absent,
-    Other,
+    Different,
     Same,
 }
 
 impl State {
-    /// Reads the state from a log; writes it first if the log is new.
+    /// Loads the state from a log. Initializes the log if it is new.
     pub(super) fn load(log: LogStore, wanted: Option<(Schema, Partitioning)>) -> Result<State> {
         let stored = log.get_with(META, decode_meta)?.transpose()?;
         let meta = match (stored, wanted) {
@@ -40,7 +40,7 @@ impl State {
                 return Err(Error::new(ErrorKind::NotFound, "there is no index here"));
             }
             (None, Some((schema, partitioning))) => {
-                log.put_with(META, &encode_meta(0, &partitioning, &schema), durable())?;
+                log.put_with(META, &encode_meta(0, &partitioning, &schema), WriteOptions::sync())?;
                 Meta { generation: 0, partitioning, schema }
             }
             (Some(meta), Some((schema, _))) if meta.schema != schema => {
@@ -65,22 +65,22 @@ impl State {
         Ok(State { log, schema, partitioning, generation, dirty, sources })
     }
 
-    /// How `change` compares with what its source said before.
-    pub(super) fn compare(&self, source: &str, change: &Change) -> Result<Known> {
+    /// Compares `change` with the stored document of its source and key.
+    pub(super) fn compare(&self, source: &str, change: &Change) -> Result<Stored> {
         let found = self.log.get_with(&entry_key(change.id), |bytes| {
-            let mut known = Known::Absent;
+            let mut stored = Stored::Absent;
             let key = read_entry(bytes, |name, document| {
                 if name == source {
                     let is_same = change.document.as_deref() == Some(document);
-                    known = if is_same { Known::Same } else { Known::Other };
+                    stored = if is_same { Stored::Same } else { Stored::Different };
                 }
             })?;
-            if key == change.key { Ok(known) } else { Err(same_hash(key, &change.key)) }
+            if key == change.key { Ok(stored) } else { Err(same_hash(key, &change.key)) }
         })?;
-        found.unwrap_or(Ok(Known::Absent))
+        found.unwrap_or(Ok(Stored::Absent))
     }
 
-    /// The IDs of what a source has beside those that were `seen`, and how many it has in all.
+    /// The IDs of a source's documents that are not in `seen`, and the number of all its documents.
     pub(super) fn missing(&self, source: &str, seen: &HashSet<Id>) -> Result<(Vec<Id>, usize)> {
         let mut ids = self.source_ids(source)?;
         let all = ids.len();
@@ -93,13 +93,13 @@ impl State {
         lists::read(&self.log, &source_list(source))
     }
 
-    /// Whether the current set of the collection is the one that was published of this log, by its
-    /// content. It is not if somebody else changed the collection, took it from a copy or from
-    /// another index, or if damage cost the log its end.
-    pub(super) fn knows(&self, collection: &Collection) -> Result<bool> {
+    /// Whether the content of the collection is what this index has published. It is not if the
+    /// collection was changed from outside, was restored from a copy, or belongs to another index,
+    /// or if the log has lost its end.
+    pub(super) fn has_published(&self, collection: &Collection) -> Result<bool> {
         let content = Some(collection.content());
         Ok(match self.log.get_with(PUBLISHED, decode_published)?.transpose()? {
-            // Nothing was published yet.
+            // Nothing has been published yet.
             None => collection.reader().partitions().is_empty(),
             Some(PublishedSet { number, content: None, .. }) => {
                 let version = collection.version();
@@ -109,23 +109,29 @@ impl State {
         })
     }
 
-    /// Whether nothing was ever taken or published.
+    /// Whether no document was ever added and nothing was published.
     pub(super) fn is_new(&self) -> Result<bool> {
         Ok(self.sources.is_empty() && !self.log.contains(PUBLISHED)?)
     }
 
-    /// From now on the documents are being divided anew, until `Indexer::resume_repartition` is
-    /// done. A division that was begun before is the one that goes on.
+    /// Records that the documents are to be repartitioned, which `repartition::resume` then does.
+    /// If a repartitioning is already recorded, that one is completed instead.
     pub(super) fn begin_repartition(&self, partitioning: &Partitioning) -> Result<()> {
         if self.log.contains(REPARTITION)? {
             return Ok(());
         }
-        self.log.put_with(REPARTITION, &encode_partitioning(partitioning), durable())
+        self.log.put_with(REPARTITION, &encode_partitioning(partitioning), WriteOptions::sync())
     }
 }
 
-/// Never seen by chance; an answer all the same.
+/// The error of two keys with the same hash. Not expected to occur by chance.
 pub(super) fn same_hash(a: &[u8], b: &[u8]) -> Error {
     let (a, b) = (String::from_utf8_lossy(a), String::from_utf8_lossy(b));
     Error::invalid(format!("the keys `{a}` and `{b}` have the same 128-bit hash; rename one"))
+}
+
+/// The record of the set that the collection has.
+pub(super) fn published_set(collection: &Collection) -> PublishedSet {
+    let (number, content) = (collection.version(), Some(collection.content()));
+    PublishedSet { number, content, next: None }
 }

@@ -1,100 +1,93 @@
-//! LogStore: keys and values that change, in a log of segments, with an index in memory.
+//! LogStore: a mutable key-value store in one directory: an append-only log of records and an index
+//! in memory.
 //!
-//! Every write is a record at the end of the log; the index says for each key where its newest
-//! record is. Segments are mapped: a put is a copy into memory that belongs to a file, and a get is
-//! a search in the index and one look at the record. [`LogStore`] is the store, `format.rs` has the
-//! bytes, and `ARCHITECTURE.md` a table of the files.
+//! Every put and delete appends a record to the active segment. The index in memory has the
+//! location of each key's newest record, at most 10.5 bytes per key at any key length. A put is a
+//! copy into a mapped file; a get is a search in the index and one read of the record, whose
+//! checksum is verified (`Lookup::find`, `read_at`). Compaction copies the live records of stale
+//! segments forward while reading and writing continue.
 //!
-//! # Write path
-//! 1. `Shared::frame` hashes the key, computes the record's checksum and brings the key's old
-//!    record into memory: all that needs no lock. `Shared::put`, the way of single puts, waits
-//!    neither for the old record nor for the index: a later write sees to both, when they have
-//!    arrived (`Writer::enter`, `Writer::settle`).
-//! 2. `Writer::make_room` begins a new segment when the active one is full (`Writer::roll`).
-//! 3. `Writer::append` copies the record behind the end of the active segment.
-//! 4. `Writer::publish` makes the index point to it, or `IndexWriter::leave_late` has it found
-//!    until the index does: it is visible.
-//! 5. `Shared::acknowledge` returns at once, or waits in `Commit::wait` until `Shared::sync_log`
-//!    made everything up to it durable, for all writers that wait.
+//! # Usage
 //!
-//! # Read path
-//! 1. `LogStore::get_with` hashes the key; `table::find` loads the `Table` of segments.
-//! 2. `Index::find` gives the places of records whose keys have these bits of the hash: hardly ever
-//!    more than one, and none for most absent keys.
-//! 3. `Segment::read` checks the record, whose key is then compared.
+//! ```
+//! use firndb::log::{Batch, LogStore, Options, WriteOptions};
 //!
-//! # Opening
-//! `recovery::open` finds the end of the log by the links between segments, and fills the index
-//! from the checkpoint, from hints, or from the records themselves (`Loader::fill`). `end::check`
-//! tells damage from a torn end as far as `end.firn` can say. A store that is open for reading only
-//! looks again from there (`Shared::catch_up`).
+//! # fn main() -> firndb::Result<()> {
+//! # let dir = std::env::temp_dir().join(format!("firndb-log-doc-{}", std::process::id()));
+//! let store = LogStore::open(&dir, Options::default())?;
+//! store.put(b"key", b"value")?;
+//! assert_eq!(store.get(b"key")?.as_deref(), Some(&b"value"[..]));
 //!
-//! # Upkeep
-//! `Shared::maintain` does one step at a time, called by the threads of `Upkeep` or by tests:
-//! 1. `Shared::prepare_segment` makes the next segment's file.
-//! 2. `Shared::seal` makes a full segment durable and writes its hint.
-//! 3. `Shared::checkpoint_step` writes which records are live.
-//! 4. `Shared::compact_step` copies the live records of a stale segment forward and removes it.
+//! // A batch is applied as a whole or not at all, also after a crash.
+//! let mut batch = Batch::new();
+//! batch.put(b"a", b"1").delete(b"key");
+//! store.write_with(&batch, WriteOptions::sync())?;
 //!
-//! # Around it
-//! `snapshot.rs` shows the store at one moment, `update.rs` writes what depends on what is there,
-//! `expiry.rs` says when records expire and what clocks do to them, `backup.rs` links a store
-//! elsewhere, `backup/restore.rs` makes a store of a backup, `verify.rs` and `repair.rs` check and
-//! salvage.
+//! // Atomic read-modify-write.
+//! store.update(b"a", |old| old.map(|old| [old, b"0"].concat()))?;
+//! assert_eq!(store.get(b"a")?.as_deref(), Some(&b"10"[..]));
+//! store.close()?;
+//! # std::fs::remove_dir_all(&dir).ok();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guarantees
+//!
+//! - **One order.** Puts, deletes and batches have one total order, that of the log, also across
+//!   power loss. A crash loses a suffix of it, never a part in the middle.
+//! - **Durability.** A write with [`Durability::Os`] survives a process crash, with
+//!   [`Durability::Sync`] a power cut. Concurrent writers share one sync. After a failed sync the
+//!   store is read-only until it is reopened.
+//! - **One writer process**, which holds a lock on the directory, with any number of threads. Any
+//!   number of processes may open the store for reading only and follow it with
+//!   [`LogStore::refresh`].
+//! - **Readers do not wait** for writers, compaction or syncs.
+//! - **Recovery** reads the checkpoint and the hints, and replays the log after them; it is bounded
+//!   by [`Options::checkpoint_bytes`].
+//!
+//! # Limits
+//!
+//! Keys have at most 65,536 bytes, values 4 GiB - 1. A store has about 230 million keys and 16,384
+//! segments at most. Iteration is in the order of the log, not of the keys.
+//!
+//! `format/` defines the bytes; `ARCHITECTURE.md` describes the write path, the read path, recovery
+//! and maintenance.
 
-mod bug;
-mod options;
-mod pace;
-mod format;
-mod segment;
-mod index;
-mod table;
-mod hint;
-mod entries;
-mod checkpoint;
-mod end;
-mod commit;
-mod writer;
-mod expiry;
-mod batch;
-mod read;
-mod write;
-mod pending;
-mod chain;
-mod recovery;
-mod refresh;
-mod reserve;
-mod loader;
-mod stats;
-mod lenient;
-mod upkeep;
-mod snapshot;
-mod update;
-mod backup;
-mod verify;
-mod inspect;
-mod repair;
-mod compaction;
-mod store;
+pub(crate) mod options;
+pub(crate) mod expiry;
+pub(crate) mod stats;
+pub(crate) mod failpoints;
+pub(crate) mod format;
+pub(crate) mod index;
+pub(crate) mod segments;
+pub(crate) mod state;
+pub(crate) mod write;
+pub(crate) mod read;
+pub(crate) mod maintenance;
+pub(crate) mod open;
+pub(crate) mod admin;
 #[cfg(test)]
 mod tests;
 
 pub use crate::disk::AppendMode;
-pub(crate) use backup::check_apart;
-pub use backup::{Backup, Restored};
-pub use batch::Batch;
+pub use admin::backup::restore::Restored;
+pub(crate) use admin::backup::target::check_apart;
+pub use admin::backup::update::Backup;
+pub use admin::repair::Repaired;
+pub use admin::verify::LogVerified;
 pub use expiry::{Entry, Expiry};
-pub use format::{MAX_KEY, MAX_VALUE};
+pub use format::record::{MAX_KEY, MAX_VALUE};
+pub use open::store::LogStore;
 pub use options::{Access, Durability, Options, WriteOptions};
-pub use repair::Repaired;
-pub use snapshot::{Iter, Snapshot};
+pub use read::scan::Iter;
+pub use read::snapshot::Snapshot;
 pub use stats::{Recovery, Stats};
-pub use store::LogStore;
-pub use verify::LogVerified;
+pub use write::batch::Batch;
 
-/// What the rest of the crate needs beside the public names.
+/// What the rest of the crate needs in addition to the public names.
 pub(crate) mod internal {
-    pub(crate) use super::inspect::{
+    pub(crate) use super::admin::inspect::{
         begins_segment, describe, describe_segment, is_segment, is_store, open_to_read,
     };
 }

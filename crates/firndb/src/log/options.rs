@@ -1,39 +1,39 @@
-//! How a store is opened, and how a write is made.
+//! Options of a store and of a write.
 
-use super::expiry::{Expiry, Lifetime};
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::disk::{AppendMode, Disk};
+use crate::log::expiry::{Expiry, Lifetime};
 use crate::{Error, Result};
 use std::path::Path;
 use std::time::Duration;
 
-/// Largest segment: the index has 26 bits for an offset, and so each byte of it can begin a record.
+/// Largest segment: the index has 26 bits for an offset, so a record can begin at any byte.
 const SEGMENT_MAX: u64 = 64 << 20;
 
 /// How records are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Access {
-    /// Through maps of the segments. Fastest. If the disk fails to read a page, the process gets
-    /// SIGBUS.
+    /// Through memory maps of the segments. Fastest. If the disk fails to read a page, the process
+    /// gets SIGBUS.
     #[default]
     Map,
-    /// With `pread`, and nothing that is read is mapped: if the disk fails, the call that reads
-    /// returns an error. A get takes a microsecond more, the store has one file open for each
-    /// segment (mind `ulimit -n`), and its hints are in memory: about 6 bytes for each record in
-    /// the log. A store that is open for reading only is opened anew by each refresh.
+    /// With `pread`: if the disk fails, the call that reads returns an error. A get takes a
+    /// microsecond more, the store keeps one file open per segment (mind `ulimit -n`) and its hints
+    /// in memory, about 6 bytes per record in the log. Each refresh of a store that is open for
+    /// reading only opens it again.
     Buffered,
 }
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// When the operating system has it: it survives the death of the process at any moment, and
-    /// may be lost in a power cut, together with everything written after it.
+    /// When the operating system has it. The write survives a process crash at any moment. A power
+    /// cut may lose it, together with everything written after it.
     #[default]
     Os,
-    /// When it survives a power cut, and everything written before it too. Writers that wait at the
-    /// same time share one sync.
+    /// When it survives a power cut, together with everything written before it. Writers that wait
+    /// at the same time share one sync.
     Sync,
 }
 
@@ -48,38 +48,38 @@ pub enum Durability {
 pub struct Options {
     /// Create the store if there is none. Default: yes.
     pub create: bool,
-    /// Open it for reading beside a writer, and take no lock. Default: no.
+    /// Open for reading only, without a lock; another process may write. Default: no.
     pub read_only: bool,
-    /// Durability of writes that do not say otherwise. Default: [`Durability::Os`].
+    /// Durability of writes that do not set one. Default: [`Durability::Os`].
     pub durability: Durability,
-    /// Largest size of a segment file in bytes, 4 KiB to 64 MiB; a record that is larger gets one
-    /// of its own. Small stores use smaller segments. Default: 64 MiB.
+    /// Largest size of a segment file in bytes, 4 KiB to 64 MiB. A larger record gets a segment of
+    /// its own. Small stores use smaller segments. Default: 64 MiB.
     pub segment_bytes: u64,
-    /// How records are appended. Default: [`AppendMode::Auto`], which looks at the file system.
+    /// How records are appended. Default: [`AppendMode::Auto`], which depends on the file system.
     pub append_mode: AppendMode,
     /// How records are read. Default: [`Access::Map`].
     pub access: Access,
-    /// Share of a segment that must be stale for compaction to copy the rest, 0.01 to 0.99. Each
-    /// byte put is then written about 1 / threshold times at most. Default: 0.5.
+    /// Share of a segment that must be stale for compaction to copy the rest, 0.01 to 0.99. Write
+    /// amplification is at most about 1 / threshold. Default: 0.5.
     pub compaction_threshold: f64,
-    /// Bytes a second that compaction may copy; 0 is no limit. Default: 0.
+    /// Bytes per second that compaction may copy; 0 is no limit. Default: 0.
     pub compaction_rate: u64,
-    /// Bytes of log between two checkpoints: what may have to be read again when the store is
-    /// opened after a crash. Default: 256 MiB.
+    /// Bytes of log between two checkpoints, which bounds what an opening after a crash has to
+    /// replay. Default: 256 MiB.
     pub checkpoint_bytes: u64,
-    /// Do the upkeep (preparing and sealing segments, checkpoints, compaction) in threads of the
-    /// store. Without it the program calls [`LogStore::maintain`](super::LogStore::maintain).
+    /// Do maintenance (preparing and sealing segments, checkpoints, compaction) in threads of the
+    /// store. Otherwise the program calls [`LogStore::maintain`](crate::log::LogStore::maintain).
     /// Default: yes.
     pub background: bool,
     /// Number of shards of the index, as a power of two; tests make it small.
     pub(crate) index_bits: u32,
-    /// Milliseconds since 1970.
+    /// The current time in milliseconds since 1970.
     pub(crate) clock: fn() -> u64,
 }
 
 impl Access {
-    /// Opens a file beside the segments.
-    pub(super) fn open(self, disk: &dyn Disk, path: &Path, kind: Kind) -> Result<Frozen> {
+    /// Opens a frozen file of the store.
+    pub(crate) fn open(self, disk: &dyn Disk, path: &Path, kind: Kind) -> Result<Frozen> {
         match self {
             Access::Map => Frozen::open(disk.map(path)?, path, kind),
             Access::Buffered => Frozen::load(disk, path, kind),
@@ -107,8 +107,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// `InvalidArgument` if a value is outside of its limits.
-    pub(super) fn check(&self) -> Result<()> {
+    /// `InvalidArgument` if a value is out of range.
+    pub(crate) fn check(&self) -> Result<()> {
         if !(4 << 10..=SEGMENT_MAX).contains(&self.segment_bytes) {
             return Err(Error::invalid(format!(
                 "segment_bytes is {}; give 4 KiB to 64 MiB",
@@ -125,7 +125,7 @@ impl Options {
     }
 }
 
-/// How one write differs from the options of the store.
+/// Options of one write.
 ///
 /// ```
 /// use firndb::log::{Durability, Expiry, WriteOptions};
@@ -137,23 +137,23 @@ impl Options {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// When it is acknowledged; `None`: as the store's options say.
+    /// When the write is acknowledged; `None` means as in the store's options.
     pub durability: Option<Durability>,
-    /// How long until the records expire, from the moment of the write. Goes before `expiry`.
+    /// Time to live of the records, from the moment of the write. Takes precedence over `expiry`.
     pub ttl: Option<Duration>,
-    /// When the records expire. With `None` here and in `ttl`, a put makes records that stay, and a
-    /// write that changes a value (`update`, `compare_and_set`, `append`) keeps the expiry of the
-    /// record that it replaces.
+    /// When the records expire. With `None` here and in `ttl`, a put writes records that do not
+    /// expire, and a write that changes a value (`update`, `compare_and_set`, `append`) keeps the
+    /// expiry of the record that it replaces.
     pub expiry: Option<Expiry>,
 }
 
 impl WriteOptions {
-    /// Acknowledged when it survives a power cut.
+    /// A write that is acknowledged when it survives a power cut.
     pub fn sync() -> WriteOptions {
         WriteOptions::default().with_durability(Durability::Sync)
     }
 
-    /// Expires after this time.
+    /// A write of records that expire after this time.
     pub fn ttl(ttl: Duration) -> WriteOptions {
         WriteOptions::default().with_ttl(ttl)
     }
@@ -163,22 +163,21 @@ impl WriteOptions {
         WriteOptions { durability: Some(durability), ..self }
     }
 
-    /// The same for records that expire after this time, in place of any expiry set before.
+    /// The same with this time to live, which replaces any expiry set before.
     pub fn with_ttl(self, ttl: Duration) -> WriteOptions {
         WriteOptions { ttl: Some(ttl), expiry: None, ..self }
     }
 
-    /// The same for records that expire at a given time, or never, in place of any time to live set
-    /// before.
+    /// The same with this expiry, which replaces any time to live set before.
     pub fn with_expiry(self, expiry: Expiry) -> WriteOptions {
         WriteOptions { expiry: Some(expiry), ttl: None, ..self }
     }
 
-    pub(super) fn lifetime(self) -> Lifetime {
+    pub(crate) fn lifetime(self) -> Lifetime {
         match (self.ttl, self.expiry) {
             (Some(ttl), _) => Lifetime::Ttl(ttl),
             (None, Some(expiry)) => Lifetime::Until(expiry),
-            (None, None) => Lifetime::Usual,
+            (None, None) => Lifetime::Unspecified,
         }
     }
 }

@@ -1,178 +1,71 @@
-//! What a store counts, and [`Stats`], which shows it.
+//! [`Stats`]: the size of a store and counts of its operations.
 
-use super::segment::Segment;
-use super::store::{LogStore, Shared};
 use crate::disk::AppendMode;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, Weak};
 
-/// How the store was opened.
+/// What an opening did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Recovery {
-    /// Bytes behind the end of the log that were no whole records: a write that was torn.
+    /// Bytes after the end of the log that were not complete records: a torn write.
     pub dropped_bytes: u64,
-    /// Files that were not part of the store and were removed.
+    /// Files that were removed because they were not part of the store.
     pub dropped_files: u64,
-    /// Segments of which only the hints were read, because the checkpoint did not cover them.
+    /// Segments that the checkpoint did not cover and whose hints were read.
     pub hinted_segments: u64,
-    /// Segments whose records were read one by one.
+    /// Segments whose records were read.
     pub scanned_segments: u64,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
-/// Facts about a store at one moment; counts begin when it is opened.
+/// The state of a store at one moment. Counts begin when the store is opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
-    /// Number of keys. Those whose records have expired count until a write or compaction removes
-    /// the records.
+    /// Number of keys. A key whose record has expired counts until a write or compaction removes
+    /// the record.
     pub keys: u64,
-    /// Segments, the active one included.
+    /// Number of segments, including the active one.
     pub segments: u64,
-    /// Bytes of the segments' files, space included that is reserved and not used yet.
+    /// Bytes of the segments' files, including reserved space that is not used yet.
     pub disk_bytes: u64,
-    /// Bytes of the files of segments that compaction took out of the store and that are on the
-    /// disk still, beside `disk_bytes`: a [`Snapshot`](super::Snapshot) or an iterator of this
-    /// handle reads them, or their removal waits for a sync. What readers in other processes hold
-    /// is not known.
+    /// Bytes of the files of segments that compaction took out of the store and that are still on
+    /// disk, in addition to `disk_bytes`: a [`Snapshot`](crate::log::Snapshot) or an iterator of
+    /// this handle reads them, or their removal waits for a sync. Files held by readers in other
+    /// processes are not included.
     pub held_bytes: u64,
     /// Bytes of the newest records of these keys.
     pub live_bytes: u64,
-    /// How records are appended: [`AppendMode::Map`] or [`AppendMode::Write`]; or would be, if the
-    /// store were open for writing. `Auto` if the file system does not say.
+    /// How records are appended, or would be if the store were open for writing:
+    /// [`AppendMode::Map`] or [`AppendMode::Write`]. `Auto` if that is not known.
     pub append_mode: AppendMode,
-    /// Bytes of memory that the index takes.
+    /// Bytes of memory of the index.
     pub index_bytes: u64,
-    /// Records put.
+    /// Number of puts.
     pub puts: u64,
-    /// Records of deletes.
+    /// Number of deletes.
     pub deletes: u64,
-    /// Bytes of keys and values in both.
+    /// Bytes of keys and values in these.
     pub user_bytes: u64,
-    /// Bytes appended to the log for both.
+    /// Bytes appended to the log for these.
     pub log_bytes: u64,
-    /// Syncs of the log, each shared by all writers that waited.
+    /// Syncs of the log. Each is shared by all writers that wait.
     pub syncs: u64,
-    /// Reads of a record that turned out to belong to another key.
+    /// Reads of a record that turned out to be another key's.
     pub false_reads: u64,
-    /// Bytes that compaction appended again.
+    /// Bytes that compaction appended.
     pub moved_bytes: u64,
-    /// Bytes of hints, checkpoints and the like.
+    /// Bytes of hints, checkpoints and other maintenance files.
     pub upkeep_bytes: u64,
     /// Backups made.
     pub backups: u64,
     /// Segments that compaction removed.
     pub segments_removed: u64,
-    /// How it was opened.
+    /// What the opening did.
     pub recovery: Recovery,
 }
 
-/// The counters behind [`Stats`].
-pub(super) struct Counters {
-    pub(super) keys: AtomicU64,
-    pub(super) live_bytes: AtomicU64,
-    pub(super) puts: AtomicU64,
-    pub(super) deletes: AtomicU64,
-    pub(super) user_bytes: AtomicU64,
-    pub(super) log_bytes: AtomicU64,
-    pub(super) syncs: AtomicU64,
-    pub(super) false_reads: AtomicU64,
-    pub(super) moved_bytes: AtomicU64,
-    pub(super) upkeep_bytes: AtomicU64,
-    pub(super) segments_removed: AtomicU64,
-    pub(super) backups: AtomicU64,
-    recovery: Recovery,
-}
-
-impl Counters {
-    pub(super) fn new(recovery: Recovery) -> Counters {
-        let zero = || AtomicU64::new(0);
-        Counters {
-            keys: zero(),
-            live_bytes: zero(),
-            puts: zero(),
-            deletes: zero(),
-            user_bytes: zero(),
-            log_bytes: zero(),
-            syncs: zero(),
-            false_reads: zero(),
-            moved_bytes: zero(),
-            upkeep_bytes: zero(),
-            segments_removed: zero(),
-            backups: zero(),
-            recovery,
-        }
-    }
-}
-
-/// Adds to a count that only the holder of the writer's lock changes: so it takes no locked
-/// instruction, of which each write would have seven.
-#[inline]
-pub(super) fn add(count: &AtomicU64, n: u64) {
-    count.store(count.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
-}
-
-/// [`add`], the other way, and no further than 0: what a hint or a checkpoint counted may be less
-/// than what is there, and a count that wraps would pass for a store of 2^64 live bytes.
-#[inline]
-pub(super) fn subtract(count: &AtomicU64, n: u64) {
-    count.store(count.load(Ordering::Relaxed).saturating_sub(n), Ordering::Relaxed);
-}
-
 impl Stats {
-    /// Bytes appended to the log for each byte of records written: 1 without compaction.
+    /// Bytes appended to the log per byte of records written: 1 without compaction.
     pub fn write_amplification(&self) -> f64 {
         (self.log_bytes + self.moved_bytes) as f64 / (self.log_bytes as f64).max(1.0)
-    }
-}
-
-impl Shared {
-    fn append_mode(&self, active: Option<&Arc<Segment>>) -> AppendMode {
-        let Some(segment) = active else { return self.options.append_mode };
-        match (segment.append_mode(), self.options.append_mode) {
-            (AppendMode::Auto, AppendMode::Auto) => {
-                self.disk.append_mode(&segment.path).unwrap_or_default()
-            }
-            (AppendMode::Auto, chosen) => chosen,
-            (known, _) => known,
-        }
-    }
-}
-
-impl Shared {
-    fn held_bytes(&self) -> u64 {
-        let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
-        removed.retain(|segment| segment.strong_count() > 0);
-        removed.iter().filter_map(Weak::upgrade).map(|segment| segment.capacity()).sum()
-    }
-}
-
-impl LogStore {
-    /// What the store holds and did.
-    pub fn stats(&self) -> Stats {
-        self.shared.settle_counts();
-        let counters = &self.shared.counters;
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let segments = self.shared.table.load().in_order();
-        Stats {
-            keys: get(&counters.keys),
-            segments: segments.len() as u64,
-            disk_bytes: segments.iter().map(|segment| segment.capacity()).sum(),
-            held_bytes: self.shared.held_bytes(),
-            live_bytes: get(&counters.live_bytes),
-            append_mode: self.shared.append_mode(segments.last()),
-            index_bytes: self.shared.index.memory(),
-            puts: get(&counters.puts),
-            deletes: get(&counters.deletes),
-            user_bytes: get(&counters.user_bytes),
-            log_bytes: get(&counters.log_bytes),
-            syncs: get(&counters.syncs),
-            false_reads: get(&counters.false_reads),
-            moved_bytes: get(&counters.moved_bytes),
-            upkeep_bytes: get(&counters.upkeep_bytes),
-            backups: get(&counters.backups),
-            segments_removed: get(&counters.segments_removed),
-            recovery: counters.recovery,
-        }
     }
 }

@@ -1,40 +1,42 @@
-//! Collection: documents in immutable partitions, filtered, sorted, counted, faceted and grouped.
+//! Collection: documents in immutable partitions that are filtered, sorted, counted, faceted and
+//! grouped.
 //!
-//! A partition is built in memory and published as one file; a set file names the partitions that
-//! are the collection; a [`Reader`] is one such set, opened. [`Collection`] holds the directory and
-//! changes it, [`PartitionBuilder`] makes partitions, [`query`] says what can be asked. `format.rs`
-//! has the bytes, and `ARCHITECTURE.md` a table of the files.
+//! A [`PartitionBuilder`] turns documents into a partition: one file that is published whole and
+//! never changed. A [`Collection`] is a directory of partitions. Its [`Change`] adds, replaces,
+//! merges and removes partitions; a set file names the partitions that make up the collection, so
+//! `commit` makes all of a change visible at once. A [`Reader`] is one such set, opened. Clones are
+//! cheap, any number of threads query one reader, and it keeps its files open until the last clone
+//! is dropped.
 //!
-//! # Build path
-//! 1. `PartitionBuilder::add` checks a document whole; `Interner::intern` numbers each distinct key
-//!    of a field, and `Spill::push` keeps the payload.
-//! 2. `Interner::finish` sorts the keys of a field: from here on a value is its ordinal.
-//! 3. `sort_documents` brings the documents into the schema's order.
-//! 4. `write_partition` writes `payload::write` first, then by `write_field` each field:
-//!    `Keys::encode`, the postings from `invert` and `Inverted::encode`, the column from
-//!    `Ordinals::encode`; at last `encode_meta`.
-//! 5. `Change::put` does all this into a temporary file and names it by its content.
-//!    `Change::merge` makes the ordinals from partitions (`join_field`) and goes on with step 3.
-//! 6. `Change::commit` syncs the directory, then `manifest::publish` makes the next set, and
-//!    `Collection::clean` removes what it does not name.
+//! ```
+//! use firndb::search::{Collection, Document, Field, PartitionBuilder, Roles, Schema, Type};
+//! use firndb::search::parse_query;
+//! # fn main() -> firndb::Result<()> {
+//! # let dir = std::env::temp_dir().join(format!("firndb-search-{}", std::process::id()));
+//! # let result = example(&dir);
+//! # let _ = std::fs::remove_dir_all(&dir);
+//! # result }
+//! # fn example(dir: &std::path::Path) -> firndb::Result<()> {
+//! let schema = Schema::new([Field::new("price", Type::F64, Roles::FULL)])?;
+//! let mut builder = PartitionBuilder::new(schema);
+//! builder.add(&Document::new().set("price", 12.5).payload("a room"))?;
 //!
-//! `Collection::compact` merges runs of small partitions that rest, as `MergePolicy::plan` says.
+//! let collection = Collection::create(dir)?;
+//! let mut change = collection.change()?;
+//! change.put("monday", builder)?;
+//! let reader = change.commit()?;
 //!
-//! # Query path
-//! 1. `parse_query` reads the text, if it is text: a `Query` with a `Filter`.
-//! 2. `Plan::new` normalises the filter; `key_of` and `interval` turn literals into bounds of keys.
-//!    `Reader::count` of one condition often ends here, with the offsets or the statistics.
-//! 3. `Bundles::view` gives the set to run on: bundles made of small partitions, if queries have
-//!    paid for them, and else the partitions. Places found there become hits by `View::place`.
-//!    From here on `Executor::share` may let several threads take partitions in turn.
-//! 4. `Executor::new` asks `Statistics::known` about each condition: `Executor::pruned` then rules
-//!    partitions out without touching them.
-//! 5. Small partitions: `Executor::run_small` applies all conditions to one bitset on the stack.
-//! 6. Others: `Executor::prepare` binds each condition to ordinals (`bind_leaf`) with their exact
-//!    count, and `Executor::conjunction` chooses from the counts between `by_list` and `by_words`.
-//! 7. Matches go to a `Sink`: `Count`, `unordered::places`, `visit::ordered`,
-//!    `facet::counts`, `group::groups`.
-//! 8. `Reader::payload`, `Reader::value` and `Reader::field` read back by document.
+//! let query = parse_query("price < 20 order by price limit 10", Some(reader.schema()))?;
+//! let page = reader.search(&query)?;
+//! assert_eq!(&*reader.payload(page.hits[0])?, b"a room");
+//! # Ok(()) }
+//! ```
+//!
+//! Each folder is a concept, and imports go one way: `model` (what callers see), `text` (its text
+//! forms), `format` (the bytes of files), `simd` (inner loops), `codec` (encodings of sections),
+//! `partition` (an open file), `build`, `plan`, `stats`, `exec` (a plan on one partition),
+//! `collect` (matches over partitions), `cache`, `reader`, `collection`, `admin`. `ARCHITECTURE.md`
+//! follows a query through them.
 
 mod model;
 mod text;

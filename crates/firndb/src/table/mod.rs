@@ -1,79 +1,52 @@
-//! Table: a static key-value store. Built once from records in any order, then served with one read
-//! a get; a newer table takes its place by taking its name.
+//! Table: a static key-value store. A table is built once, from records in any order, and is
+//! immutable. A get reads one block. To update a table, build a new one under the same path:
+//! publishing replaces the file atomically, and open tables keep the old one.
 //!
-//! Records stand in the order of the hashes of their keys, in blocks of about 4 KiB. A directory of
-//! a few bits a block, always in memory, says which one block can hold a key; a few tags in the
-//! block say which record. No index of keys is needed; large records, beside which it is small,
-//! have one for gets in a map, and so has a table in memory.
+//! # Building
 //!
-//! # Build path
-//! 1. `TableBuilder::add` leaves the record in a batch (`Feed::push`); a thread, if the build may
-//!    have several, hashes the keys of full ones and appends each record to one of 1,024 partitions
-//!    (`Partitions::push`). When memory is full, all of them go to a temporary file.
-//! 2. `TableBuilder::finish` trains the dictionary, if values are compressed (`train`).
-//! 3. `sort_every`, in a few threads: a partition is gathered, sorted and freed of duplicates
-//!    (`sort`), and copied in the order of the table, with its values packed (`in_order`).
-//! 4. `BlockWriter::push` fills blocks in order; `encode_body` makes their bytes,
-//!    `DirectoryWriter::push` notes where each begins, `FilterWriter::push` collects hashes, and
-//!    `Pointers::push`, if records are large, what an index needs.
-//! 5. If too many keys share a place, `Crowds::check` ends this, and `Partitions::reseeded` splits
-//!    all records anew by a hash with a seed.
-//! 6. `disk::write_behind` appends full pieces in a thread of its own; `write_rest` adds the small
-//!    sections, and `disk::publish` gives the file its name.
+//! [`TableBuilder::create`] starts a build, [`TableBuilder::add`] adds records in any order, and
+//! [`TableBuilder::finish`] sorts them, writes the file and publishes it. A build needs bounded
+//! memory ([`BuildOptions::memory`]); what does not fit goes to a temporary file. The same records
+//! give the same bytes, whatever their order, the memory and the number of threads.
 //!
-//! # Read path
-//! 1. `Table::get`: `hash_of`, under the seed of the table -> filter, if there is one ->
-//!    `directory::place` -> `Directory::find`: the block, without touching it.
-//! 2. `Table::block`: the block from the map, from memory, or by one read; its checksum.
-//! 3. `Body::find`, or `Wide::find` where records are small: tags, then keys -> the stored value.
-//! 4. `Unpacker::unpack`, if values are compressed.
-//!    With an index, in a map once blocks were checked: from the filter to the stored value by
-//!    `Index::find`; where neither filter nor compression is in between, first by `Table::hit`.
-//! 5. `Table::get_many` and `Table::read_many` do these steps for several keys in turn, so that
-//!    memory for the one comes while another is looked for, or read.
+//! # Reading
+//!
+//! [`Table::open`] reads the footer and small sections. [`Access`] chooses how blocks are read:
+//! from a map, by buffered or direct reads, or from a copy in memory. [`Table::get`] looks one key
+//! up, [`Table::get_many`] and [`Table::read_many`] look up many with overlapping cache misses or
+//! reads, [`Table::iter`] and [`Table::scan`] visit all records, and [`Table::verify`] checks every
+//! byte.
+//!
+//! # How it works
+//!
+//! Records are sorted by a hash of the key and packed into blocks of about 4 KiB. A directory of a
+//! few bits per block, always in memory, maps a hash to the only block that can hold the key
+//! (PaCHash). Inside the block an array of one-byte tags selects the record to compare. An index of
+//! all keys is therefore not needed. Tables of large records, and tables loaded into memory, have
+//! one nevertheless: there it is small, and saves a get one cache miss.
+//!
+//! [`ApproximateTable`] stores values of a fixed width without their keys.
+//!
+//! # Modules
+//!
+//! Imports run one way: `options`, `simd` <- `format` <- `build`, `read` <- `approx` <- `admin`.
 
-mod options;
-mod format;
-mod directory;
-mod kernels;
-mod block;
-mod encode;
-mod compress;
-mod hashing;
-mod raw;
-mod arena;
-mod spill;
-mod partitions;
-mod feed;
-mod gather;
-mod sort;
-mod filter;
-mod pack;
-mod write;
-mod builder;
-mod source;
-mod approx;
-mod approx_builder;
-mod approx_format;
-mod approx_hash;
-mod reader;
-mod find;
-mod get;
-mod index;
-mod index_file;
-mod index_find;
-mod many;
-mod iter;
-mod verify;
-pub(crate) mod internal;
+pub(crate) mod options;
+pub(crate) mod simd;
+pub(crate) mod format;
+pub(crate) mod build;
+pub(crate) mod read;
+pub(crate) mod approx;
+pub(crate) mod admin;
 #[cfg(test)]
 mod tests;
 
-pub use approx::{ApproximateStats, ApproximateTable};
-pub use approx_builder::{ApproximateBuilder, ApproximateOptions, ApproximateReport};
-pub use approx_format::FixedValue;
-pub use builder::{BuildReport, TableBuilder};
+pub use approx::builder::{ApproximateBuilder, ApproximateOptions, ApproximateReport};
+pub use approx::format::FixedValue;
+pub use approx::table::{ApproximateStats, ApproximateTable};
+pub use build::builder::TableBuilder;
+pub use build::table_writer::BuildReport;
 pub use format::{MAX_KEY, MAX_VALUE};
-pub use iter::Iter;
-pub use options::{Access, BuildOptions, Compression, Duplicates, Filter, Progress};
-pub use reader::{Table, TableStats};
+pub use options::{Access, BuildOptions, Compression, Duplicates, Filter, Progress, TableStats};
+pub use read::iter::Iter;
+pub use read::table::Table;

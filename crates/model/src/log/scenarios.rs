@@ -1,83 +1,86 @@
-//! What the threads do: one writes, others read; and what they must never see.
+//! Scenarios: one thread writes, others read, and what the readers must never see.
 
-use super::bug::{Bug, active};
-use super::index::{Found, Index, IndexWriter, Late, Place};
-use super::table::{self, Slots, Table};
+use super::failpoints::{Failpoint, active};
+use super::index::hash_index::{Index, Matches};
+use super::index::insert_buffer::BufferedInsert;
+use super::index::slot::RecordLocation;
+use super::index::writer::{IndexWriter, create};
+use super::segment_table::{self as table, SegmentTable, Slots};
 use crate::sync::{LOADS, Loads, Swap};
 use loom::thread;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A name, and the work.
+/// A name, and what the threads do.
 pub type Scenario = (&'static str, fn());
 
 /// All of them.
 pub const SCENARIOS: [Scenario; 9] = [
-    ("a shard is rebuilt and its pages are used again", rebuild),
+    ("a shard is rebuilt and its pages are reused", rebuild),
     ("a shard is rebuilt twice during a search", rebuild_twice),
     ("entries are inserted before others", insert),
     ("entries are replaced and removed", replace_and_remove),
-    ("an entry is put aside and comes back", aside),
-    ("an entry is late and then another", late),
-    ("the shard of an entry aside is rebuilt twice", aside_and_rebuilt),
+    ("an entry is displaced and restored", displaced),
+    ("an insert is buffered and then another", buffered),
+    ("the shard of a displaced entry is rebuilt twice", displaced_and_rebuilt),
     ("a record moves to another segment", swap),
-    ("the slot of a removed segment is used again", reclaim),
+    ("the slot of a removed segment is reused", reclaim),
 ];
 
-/// Bugs on purpose, and the scenario that notices each.
-pub const BUGS: [(&str, &str); 11] = [
+/// Failpoints, and the scenario that notices each.
+pub const FAILPOINTS: [(&str, &str); 11] = [
     ("CountNoRebuilds", "a shard is rebuilt twice during a search"),
-    ("ForgetRebuilds", "a shard is rebuilt and its pages are used again"),
-    ("PublishShardRelaxed", "a shard is rebuilt and its pages are used again"),
+    ("ForgetRebuilds", "a shard is rebuilt and its pages are reused"),
+    ("PublishShardRelaxed", "a shard is rebuilt and its pages are reused"),
     ("ShiftRelaxed", "entries are inserted before others"),
-    ("AsideTooLate", "an entry is put aside and comes back"),
-    ("GiveBackQuietly", "an entry is put aside and comes back"),
-    ("TrustAside", "the shard of an entry aside is rebuilt twice"),
-    ("LateGoneEarly", "an entry is late and then another"),
-    ("LateRelaxed", "an entry is late and then another"),
+    ("DisplaceTooLate", "an entry is displaced and restored"),
+    ("RestoreWithoutVersion", "an entry is displaced and restored"),
+    ("TrustDisplaced", "the shard of a displaced entry is rebuilt twice"),
+    ("DropBufferedEarly", "an insert is buffered and then another"),
+    ("BufferRelaxed", "an insert is buffered and then another"),
     ("TrustOldTable", "a record moves to another segment"),
-    ("ReuseSlotAtOnce", "the slot of a removed segment is used again"),
+    ("ReuseSlotAtOnce", "the slot of a removed segment is reused"),
 ];
 
-/// Most times that a thread is interrupted where it could go on.
+/// Most preemptions of a thread that could continue.
 const PREEMPTIONS: usize = 3;
 
-/// Runs a scenario in all orders, with a bug if one is named; the number of orders, or what was
-/// seen that must not be.
-pub fn explore(name: &str, bug: Option<&str>) -> Result<usize, String> {
+/// Runs a scenario in all orders, with a failpoint if one is named. Returns the number of orders,
+/// or the violation.
+pub fn explore(name: &str, failpoint: Option<&str>) -> Result<usize, String> {
     let named = SCENARIOS.iter().find(|(known, _)| *known == name);
     let (_, work) = *named.ok_or_else(|| format!("there is no scenario `{name}`"))?;
-    let bugs = [
-        Bug::CountNoRebuilds,
-        Bug::ForgetRebuilds,
-        Bug::PublishShardRelaxed,
-        Bug::ShiftRelaxed,
-        Bug::AsideTooLate,
-        Bug::GiveBackQuietly,
-        Bug::TrustAside,
-        Bug::LateGoneEarly,
-        Bug::LateRelaxed,
-        Bug::TrustOldTable,
-        Bug::ReuseSlotAtOnce,
+    let failpoints = [
+        Failpoint::CountNoRebuilds,
+        Failpoint::ForgetRebuilds,
+        Failpoint::PublishShardRelaxed,
+        Failpoint::ShiftRelaxed,
+        Failpoint::DisplaceTooLate,
+        Failpoint::RestoreWithoutVersion,
+        Failpoint::TrustDisplaced,
+        Failpoint::DropBufferedEarly,
+        Failpoint::BufferRelaxed,
+        Failpoint::TrustOldTable,
+        Failpoint::ReuseSlotAtOnce,
     ];
-    let find = |bug: &str| bugs.into_iter().find(|known| format!("{known:?}") == bug);
-    active::BUG.set(bug.map(|bug| find(bug).expect("a bug of this name")));
+    let find = |name: &str| failpoints.into_iter().find(|known| format!("{known:?}") == name);
+    active::FAILPOINT.set(failpoint.map(|name| find(name).expect("a failpoint of this name")));
     let mut orders = 0;
     for loads in [Loads::InTurn, Loads::AsOrdered] {
         LOADS.set(loads);
         let (found, more) = explore_with(work);
         orders += more;
         if let Err(what) = found {
-            active::BUG.set(None);
+            active::FAILPOINT.set(None);
             return Err(format!("in order {orders}: {what}"));
         }
     }
-    active::BUG.set(None);
+    active::FAILPOINT.set(None);
     Ok(orders)
 }
 
-/// What went wrong, and the number of orders.
+/// The violation, if any, and the number of orders.
 fn explore_with(work: fn()) -> (Result<(), String>, usize) {
     let orders = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&orders);
@@ -97,146 +100,146 @@ fn explore_with(work: fn()) -> (Result<(), String>, usize) {
     (explored, orders.load(Ordering::Relaxed))
 }
 
-/// An index that threads share, and what the scenario put there first.
-fn index(bits: u32, entries: &[(u64, Place)]) -> (Arc<Index>, IndexWriter) {
-    let (index, mut writer) = Index::new(bits);
-    for &(hash, place) in entries {
-        writer.insert(&index, hash, place).expect("a small index");
+/// A shared index with these entries.
+fn index(bits: u32, entries: &[(u64, RecordLocation)]) -> (Arc<Index>, IndexWriter) {
+    let (index, mut writer) = create(bits);
+    for &(hash, location) in entries {
+        writer.insert(&index, hash, location).expect("a small index");
     }
     (Arc::new(index), writer)
 }
 
-/// The hash whose kept bits are `n` sixteenths of all, of 16 none.
+/// A hash whose kept bits are `n` sixteenths of the range; 0 for 16.
 fn hash(n: u64) -> u64 {
     n << 60
 }
 
-fn place(n: u64) -> Place {
-    Place::new(1, n)
+fn location(n: u64) -> RecordLocation {
+    RecordLocation::new(1, n)
 }
 
-/// Whether there is an entry with this place.
+/// Whether there is an entry with this location.
 fn holds(index: &Index, n: u64) -> bool {
-    index.find(hash(n), |found| (found == place(n)).then_some(())).is_some()
+    index.find(hash(n), |found| (found == location(n)).then_some(())).is_some()
 }
 
-/// Starts a thread that looks for an entry which is there all the time.
+/// Starts a thread that looks for an entry which is present all the time.
 fn looks_for(index: &Arc<Index>, n: u64) -> thread::JoinHandle<()> {
     let index = Arc::clone(index);
     thread::spawn(move || assert!(holds(&index, n), "entry {n} is lost"))
 }
 
-/// As many entries as a page of the first shard takes.
+/// As many entries as fit into a page of the first shard.
 const FULL: [u64; 7] = [1, 2, 3, 4, 5, 6, 7];
 
-/// Two shards: the pages that the first gives away become the second one's.
+/// Two shards: the second one reuses the pages that the first one frees.
 fn rebuild() {
-    let (index, mut writer) = index(1, &FULL.map(|n| (hash(n), place(n))));
+    let (index, mut writer) = index(1, &FULL.map(|n| (hash(n), location(n))));
     let reader = looks_for(&index, 6);
     for n in [16, 10] {
-        writer.insert(&index, hash(n), place(n)).expect("a small index");
+        writer.insert(&index, hash(n), location(n)).expect("a small index");
     }
     reader.join().expect("the reader");
     assert!(FULL.into_iter().chain([16, 10]).all(|n| holds(&index, n)));
 }
 
-/// The second time, the pages take places in the directory that the search may be looking up.
+/// The second rebuild reuses the half of the directory that the search may be reading.
 fn rebuild_twice() {
-    let (index, mut writer) = index(1, &[1, 5].map(|n| (hash(n), place(n))));
+    let (index, mut writer) = index(1, &[1, 5].map(|n| (hash(n), location(n))));
     let reader = looks_for(&index, 5);
     for n in [2, 6] {
-        writer.fill(&index, &[(index.kept_bits(hash(n)), place(n))]).expect("a small index");
+        writer.fill(&index, &[(index.kept_bits(hash(n)), location(n))]).expect("a small index");
     }
     reader.join().expect("the reader");
     assert!([1, 5, 2, 6].into_iter().all(|n| holds(&index, n)));
 }
 
-/// Others move to the right, entry by entry.
+/// Other entries are shifted to the right, one by one.
 fn insert() {
-    let (index, mut writer) = index(0, &[(hash(2), place(2)), (hash(3), place(3))]);
+    let (index, mut writer) = index(0, &[(hash(2), location(2)), (hash(3), location(3))]);
     let readers = [2, 3].map(|n| looks_for(&index, n));
-    writer.insert(&index, hash(1), place(1)).expect("a small index");
+    writer.insert(&index, hash(1), location(1)).expect("a small index");
     for reader in readers {
         reader.join().expect("a reader");
     }
     assert!([1, 2, 3].into_iter().all(|n| holds(&index, n)));
 }
 
-/// One key has a place at every moment, the other goes; a third stays behind them.
+/// One key has an entry at every moment, the other is removed; a third stays after them.
 fn replace_and_remove() {
-    let (index, mut writer) = index(0, &[1, 2, 3].map(|n| (hash(n), place(n))));
+    let (index, mut writer) = index(0, &[1, 2, 3].map(|n| (hash(n), location(n))));
     let shared = Arc::clone(&index);
     let reader = thread::spawn(move || {
         let found = shared.find(hash(1), Some);
-        assert!(found == Some(place(1)) || found == Some(place(9)), "found {found:?}");
+        assert!(found == Some(location(1)) || found == Some(location(9)), "found {found:?}");
         let found = shared.find(hash(2), Some);
-        let known = [place(2), place(5)];
+        let known = [location(2), location(5)];
         assert!(found.is_none_or(|found| known.contains(&found)), "found {found:?}");
     });
     let other = looks_for(&index, 3);
-    assert!(writer.remove(&index, hash(2), place(2)));
-    assert!(writer.replace(&index, hash(1), place(1), place(9)));
-    // In the slot of the one that was removed.
-    writer.insert(&index, hash(2), place(5)).expect("a small index");
-    assert!(writer.remove(&index, hash(2), place(5)));
+    assert!(writer.remove(&index, hash(2), location(2)));
+    assert!(writer.replace(&index, hash(1), location(1), location(9)));
+    // In the slot of the removed entry.
+    writer.insert(&index, hash(2), location(5)).expect("a small index");
+    assert!(writer.remove(&index, hash(2), location(5)));
     reader.join().expect("the reader");
     other.join().expect("the other reader");
 }
 
-/// Two keys have the same bits: one is there all the time, aside for a while; the other comes, and
-/// is seen first. Then the slot aside is another entry's.
-fn aside() {
-    let (index, mut writer) = index(0, &[(hash(1), place(1)), (hash(2), place(2))]);
+/// Two keys have the same bits: one is present all the time, displaced for a while; the other is
+/// inserted, and is seen first. Then another entry takes the slot in the displaced set.
+fn displaced() {
+    let (index, mut writer) = index(0, &[(hash(1), location(1)), (hash(2), location(2))]);
     let readers = [1, 2].map(|n| looks_for(&index, n));
-    writer.put_aside(&index, hash(1), place(1), place(9));
-    assert_eq!(index.find(hash(1), Some), Some(place(9)));
-    assert_eq!(index.found(hash(1)), Found::Several);
-    let slot = index.taken_aside().next().expect("one is aside");
-    writer.give_back(&index, slot).expect("a small index");
-    writer.put_aside(&index, hash(2), place(2), place(5));
+    writer.displace(&index, hash(1), location(1), location(9));
+    assert_eq!(index.find(hash(1), Some), Some(location(9)));
+    assert_eq!(index.matches(hash(1)), Matches::Several);
+    let slot = index.displaced.occupied().next().expect("one is displaced");
+    writer.restore(&index, slot).expect("a small index");
+    writer.displace(&index, hash(2), location(2), location(5));
     for reader in readers {
         reader.join().expect("a reader");
     }
-    writer.drop_aside(&index, slot);
+    writer.drop_displaced(&index, slot);
     assert!(holds(&index, 1) && !holds(&index, 2));
 }
 
-/// What is aside was replaced before the search begins, and another entry with its bits is late:
-/// then a search that loses its pages must not take the replaced one.
-fn aside_and_rebuilt() {
-    let (index, mut writer) = index(1, &[1, 5].map(|n| (hash(n), place(n))));
-    writer.put_aside(&index, hash(5), place(5), place(9));
-    writer.leave_late(&index, Late { hash: hash(5), place: place(7) });
+/// An entry was displaced before the search begins, and an insert with its bits is buffered: a
+/// search that loses its pages must not return the displaced entry.
+fn displaced_and_rebuilt() {
+    let (index, mut writer) = index(1, &[1, 5].map(|n| (hash(n), location(n))));
+    writer.displace(&index, hash(5), location(5), location(9));
+    writer.buffer_insert(&index, BufferedInsert { hash: hash(5), location: location(7) });
     let shared = Arc::clone(&index);
     let reader = thread::spawn(move || {
-        let found = shared.find(hash(5), |found| (found != place(7)).then_some(found));
-        assert_eq!(found, Some(place(9)), "an old entry is found");
+        let found = shared.find(hash(5), |found| (found != location(7)).then_some(found));
+        assert_eq!(found, Some(location(9)), "an old entry is found");
     });
     for n in [2, 6] {
-        writer.fill(&index, &[(index.kept_bits(hash(n)), place(n))]).expect("a small index");
+        writer.fill(&index, &[(index.kept_bits(hash(n)), location(n))]).expect("a small index");
     }
     reader.join().expect("the reader");
 }
 
-/// One entry is late when the search begins; it is entered, and in its slot another is late, of a
-/// key that has an entry already: which is there all the time too, at last aside.
-fn late() {
-    let (index, mut writer) = index(0, &[(hash(2), place(2))]);
-    writer.leave_late(&index, Late { hash: hash(1), place: place(1) });
-    let slot = index.slot_aside(hash(1));
-    assert_eq!(index.slot_aside(hash(2)), slot);
+/// One insert is buffered when the search begins. It is flushed, and its slot gets another insert,
+/// of a key that already has an entry, which is present all the time too, finally displaced.
+fn buffered() {
+    let (index, mut writer) = index(0, &[(hash(2), location(2))]);
+    writer.buffer_insert(&index, BufferedInsert { hash: hash(1), location: location(1) });
+    let slot = index.buffer_slot(hash(1));
+    assert_eq!(index.buffer_slot(hash(2)), slot);
     assert!(holds(&index, 1));
     let readers = [1, 2].map(|n| looks_for(&index, n));
-    writer.enter_late(&index, slot, None).expect("a small index");
-    writer.leave_late(&index, Late { hash: hash(2), place: place(9) });
-    assert_eq!(index.find(hash(2), Some), Some(place(9)));
-    assert_eq!(index.found(hash(2)), Found::One(place(2)));
-    writer.enter_late(&index, slot, Some(place(2))).expect("a small index");
-    assert_eq!(index.find(hash(2), Some), Some(place(9)));
+    writer.flush_insert(&index, slot, None).expect("a small index");
+    writer.buffer_insert(&index, BufferedInsert { hash: hash(2), location: location(9) });
+    assert_eq!(index.find(hash(2), Some), Some(location(9)));
+    assert_eq!(index.matches(hash(2)), Matches::One(location(2)));
+    writer.flush_insert(&index, slot, Some(location(2))).expect("a small index");
+    assert_eq!(index.find(hash(2), Some), Some(location(9)));
     for reader in readers {
         reader.join().expect("a reader");
     }
-    writer.drop_aside(&index, slot);
+    writer.drop_displaced(&index, slot);
     assert!(holds(&index, 1) && !holds(&index, 2));
 }
 
@@ -248,22 +251,22 @@ const KEY: u64 = 7;
 struct Store {
     index: Arc<Index>,
     writer: IndexWriter,
-    table: Arc<Swap<Table<Segment>>>,
+    table: Arc<Swap<SegmentTable<Segment>>>,
     slots: Slots<Segment>,
 }
 
 impl Store {
     /// Version 1 of the key is in slot 0; there are two slots.
     fn new() -> Store {
-        let first = Place::new(0, 1);
+        let first = RecordLocation::new(0, 1);
         let (index, writer) = index(0, &[(hash(KEY), first)]);
-        let table = Arc::new(Swap::from_pointee(Table::default()));
+        let table = Arc::new(Swap::from_pointee(SegmentTable::default()));
         let mut store = Store { index, writer, table, slots: Slots::new(0, 2) };
         assert_eq!(store.begin([(0, 0), (KEY, 1), (0, 0)]), Some(0));
         store
     }
 
-    /// A new segment, if there is a slot.
+    /// Begins a new segment, if there is a slot.
     fn begin(&mut self, segment: Segment) -> Option<usize> {
         let table = self.table.load();
         let slot = self.slots.take(&table)?;
@@ -274,18 +277,18 @@ impl Store {
     }
 
     fn moved(&mut self, from: (usize, u64), to: (usize, u64)) {
-        let [from, to] = [from, to].map(|(slot, offset)| Place::new(slot, offset));
+        let [from, to] = [from, to].map(|(slot, offset)| RecordLocation::new(slot, offset));
         assert!(self.writer.replace(&self.index, hash(KEY), from, to));
     }
 
-    /// Starts a thread that reads the key twice: it is there, and no older the second time.
+    /// Starts a thread that reads the key twice: it is present, and not older the second time.
     fn read(&self) -> thread::JoinHandle<()> {
         let (index, table) = (Arc::clone(&self.index), Arc::clone(&self.table));
         thread::spawn(move || {
             let mut newest = 1;
             for _ in 0..2 {
-                let version = table::find(&table, &index, hash(KEY), |segment, place| {
-                    let (key, version) = segment[place.offset() as usize];
+                let version = table::find(&table, &index, hash(KEY), |segment, location| {
+                    let (key, version) = segment[location.offset() as usize];
                     (key == KEY).then_some(version)
                 });
                 let version = version.expect("the key is there");

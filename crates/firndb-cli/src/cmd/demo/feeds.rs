@@ -3,14 +3,13 @@
 
 use super::flights::{self, CORRECTED_CARRIER, CORRECTED_MONTH, CORRECTION};
 use crate::failure::Result;
-use crate::ingest::source::{Format, Input};
-use crate::ingest::{PayloadFrom, Rows, Typer};
 use crate::output::{Out, plural, size, thousands, time};
 use csv::{Reader as CsvReader, StringRecord, Writer as CsvWriter};
 use firndb::catalog::{Catalog, CatalogReader, Published, ReaderOptions};
 use firndb::indexer::{Applied, Indexer, Options, Partitioning};
 use firndb::search::{Document, Value, query};
 use firndb::{Error, ErrorKind};
+use firndb_ingest::{Format, RowOptions, Rows, Typer, TyperOptions};
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -182,13 +181,11 @@ fn bad(path: &Path, error: &csv::Error) -> Error {
 
 /// Gives the rows of a file to the index as the new version of a carrier's feed.
 fn take(indexer: &mut Indexer, carrier: &str, file: &Path) -> firndb::Result<Applied> {
-    let nulls = ["NA".to_string()];
     let schema = indexer.schema().clone();
-    let mut typer = Typer::new(&schema, &nulls, '|', PayloadFrom::Row, false);
-    let input = vec![Input::File(file.to_path_buf())];
-    let mut rows = Rows::new(input, Format::Csv, ProgressBar::hidden());
+    let mut typer = Typer::new(&schema, TyperOptions::default().null_texts(["NA"]));
+    let mut rows = Rows::from_path(file, RowOptions::default().format(Format::Csv));
     let mut feed = indexer.feed(carrier)?;
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.next_row()? {
         let row = row.map_err(|bad| Error::invalid(bad.to_string()))?;
         let document = flights::document(&mut typer, &row)?;
         feed.add(key_of(&document), &document)?;

@@ -1,12 +1,12 @@
 //! Rows of the flights' file into documents: schema, tags, partitions, and the correction of a
 //! month.
 
-use crate::ingest::source::{Format, Input};
-use crate::ingest::{PayloadFrom, Raw, Row, Rows, Typer};
+use crate::cmd::load::advance;
 use firndb::search::{
     Collection, Document, Field, PartitionBuilder, Payload, Reader, Roles, Schema, Type, Value,
 };
 use firndb::{Error, Result};
+use firndb_ingest::{Format, RawValue, Row, RowOptions, Rows, Typer, TyperOptions};
 use indicatif::ProgressBar;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -51,12 +51,12 @@ pub fn schema() -> Result<Schema> {
 /// rows of the month that will be corrected.
 pub fn build(csv: &Path, dir: &Path, bar: &ProgressBar) -> Result<(Collection, Vec<Row>)> {
     let schema = schema()?;
-    let nulls = ["NA".to_string()];
-    let mut typer = Typer::new(&schema, &nulls, '|', PayloadFrom::Row, false);
-    let mut rows = Rows::new(vec![Input::File(csv.to_path_buf())], Format::Csv, bar.clone());
+    let mut typer = Typer::new(&schema, TyperOptions::default().null_texts(["NA"]));
+    let options = RowOptions::default().format(Format::Csv).progress(advance(bar));
+    let mut rows = Rows::from_path(csv, options);
     let mut builders: BTreeMap<String, PartitionBuilder> = BTreeMap::new();
     let mut kept = Vec::new();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.next_row()? {
         let row = row.map_err(|bad| Error::invalid(bad.to_string()))?;
         let document = document(&mut typer, &row)?;
         let (year, month) = (integer(&document, "year"), integer(&document, "month"));
@@ -82,8 +82,7 @@ pub fn build(csv: &Path, dir: &Path, bar: &ProgressBar) -> Result<(Collection, V
 /// Replaces a month by its rows with the carrier's delays corrected.
 pub fn replace(collection: &Collection, name: &str, rows: &mut [Row]) -> Result<Reader> {
     let schema = schema()?;
-    let nulls = ["NA".to_string()];
-    let mut typer = Typer::new(&schema, &nulls, '|', PayloadFrom::Row, false);
+    let mut typer = Typer::new(&schema, TyperOptions::default().null_texts(["NA"]));
     let mut builder = PartitionBuilder::new(schema.clone());
     for row in rows {
         correct(row);
@@ -96,15 +95,15 @@ pub fn replace(collection: &Collection, name: &str, rows: &mut [Row]) -> Result<
 
 /// Takes the correction off both delays of a flight of the carrier.
 fn correct(row: &mut Row) {
-    let is = |(column, raw): &(_, Raw)| {
-        let column: &std::rc::Rc<str> = column;
-        &**column == "carrier" && *raw == Raw::Text(CORRECTED_CARRIER.to_string())
+    let is = |(column, raw): &(_, RawValue)| {
+        let column: &std::sync::Arc<str> = column;
+        &**column == "carrier" && *raw == RawValue::Text(CORRECTED_CARRIER.to_string())
     };
     if !row.cells.iter().any(is) {
         return;
     }
     for (column, raw) in &mut row.cells {
-        if let Raw::Text(text) = raw
+        if let RawValue::Text(text) = raw
             && matches!(&**column, "dep_delay" | "arr_delay")
             && let Ok(delay) = text.parse::<i64>()
         {

@@ -3,10 +3,10 @@
 use super::flights::{self, CORRECTED_CARRIER, CORRECTED_MONTH, CORRECTION};
 use super::questions::minutes;
 use crate::failure::Result;
-use crate::ingest::Row;
 use crate::output::{Out, plural, thousands, time};
 use firndb::search::{Aggregate, Collection, Filter, query};
 use firndb::{Error, ErrorKind};
+use firndb_ingest::Row;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

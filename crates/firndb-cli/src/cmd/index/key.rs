@@ -8,11 +8,11 @@
 //! their values, a column of texts texts. A column that is not in the schema gives a number if its
 //! text is that of one.
 
-use crate::ingest::typed::parse_text;
-use crate::ingest::{Raw, Row};
 use crate::output::to_text;
 use firndb::search::{Schema, Type, timestamp_from_text};
 use firndb::{Error, Result};
+use firndb_ingest::value::parse;
+use firndb_ingest::{RawValue, Row};
 
 /// Stands between the values.
 const SEPARATOR: char = '\u{1f}';
@@ -28,29 +28,28 @@ pub fn key_of(row: &Row, columns: &[String], schema: &Schema) -> Result<String> 
         if n > 0 {
             key.push(SEPARATOR);
         }
-        let cell = row.cells.iter().find(|(name, _)| **name == **column);
-        match cell.map(|(_, raw)| raw) {
-            Some(Raw::Text(text)) => {
+        match row.get(column) {
+            Some(RawValue::Text(text)) => {
                 let ty = schema.field(column).map(|(_, field)| field.ty);
                 match number_of(text, ty) {
                     Some(number) => key += &number,
                     None => push_text(&mut key, text),
                 }
             }
-            Some(Raw::Str(text)) => push_text(&mut key, text),
-            Some(Raw::Large(text)) => key += text,
-            Some(Raw::Int(v)) => key += &v.to_string(),
-            Some(Raw::Uint(v)) => key += &v.to_string(),
-            Some(Raw::MinusZero) => key += "-0",
-            Some(Raw::Bool(v)) => key += &v.to_string(),
-            Some(Raw::Float(_) | Raw::List(_)) => {
-                let message = format!("column `{column}` is no key: it is a fraction or a list");
-                return Err(Error::invalid(message));
-            }
-            Some(Raw::Missing) | None => {
+            Some(RawValue::Str(text)) => push_text(&mut key, text),
+            Some(RawValue::Large(text)) => key += text,
+            Some(RawValue::Int(v)) => key += &v.to_string(),
+            Some(RawValue::Uint(v)) => key += &v.to_string(),
+            Some(RawValue::NegativeZero) => key += "-0",
+            Some(RawValue::Bool(v)) => key += &v.to_string(),
+            Some(RawValue::Missing) | None => {
                 let names: Vec<&str> = row.cells.iter().map(|(name, _)| &**name).collect();
                 let names = names.join(", ");
                 let message = format!("column `{column}` of the key is missing; there are {names}");
+                return Err(Error::invalid(message));
+            }
+            Some(_) => {
+                let message = format!("column `{column}` is no key: it is a fraction or a list");
                 return Err(Error::invalid(message));
             }
         }
@@ -62,7 +61,7 @@ pub fn key_of(row: &Row, columns: &[String], schema: &Schema) -> Result<String> 
 fn number_of(text: &str, ty: Option<Type>) -> Option<String> {
     match ty {
         Some(Type::String | Type::Bytes) => None,
-        Some(ty) => parse_text(ty, text).map(|value| to_text(&value)),
+        Some(ty) => parse(ty, text).map(|value| to_text(&value)),
         None => {
             let is_own = |number: Option<String>| number.is_some_and(|number| number == text);
             let is_number = is_own(text.parse().ok().map(|v: i64| v.to_string()))
@@ -94,14 +93,14 @@ fn push_text(key: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ingest::Place;
+    use firndb_ingest::Position;
     use std::collections::BTreeMap;
 
-    fn key(cells: &[Raw], schema: &str) -> String {
+    fn key(cells: &[RawValue], schema: &str) -> String {
         let names = ["a", "b", "c"];
         let cells = cells.iter().zip(names).map(|(raw, name)| (name.into(), raw.clone()));
-        let place = Place { file: "rows".into(), line: 1 };
-        let row = Row { place, cells: cells.collect(), json: None };
+        let position = Position { file: "rows".into(), line: 1 };
+        let row = Row { position, cells: cells.collect(), json: None };
         let columns: Vec<String> = names[..row.cells.len()].iter().map(|n| n.to_string()).collect();
         key_of(&row, &columns, &Schema::from_toml(schema).unwrap()).unwrap()
     }
@@ -136,13 +135,19 @@ mod tests {
             "\u{1d}\u{1f}",
             "1\u{1f}1",
         ];
-        let mut values: Vec<Raw> = texts.iter().map(|text| Raw::Str(text.to_string())).collect();
-        values.extend([Raw::Int(1), Raw::Int(-1), Raw::Uint(u64::MAX), Raw::MinusZero]);
-        values.extend([Raw::Bool(true), Raw::Large("1e999".to_string())]);
-        let mut seen: BTreeMap<String, Vec<Raw>> = BTreeMap::new();
+        let mut values: Vec<RawValue> =
+            texts.iter().map(|text| RawValue::Str(text.to_string())).collect();
+        values.extend([
+            RawValue::Int(1),
+            RawValue::Int(-1),
+            RawValue::Uint(u64::MAX),
+            RawValue::NegativeZero,
+        ]);
+        values.extend([RawValue::Bool(true), RawValue::Large("1e999".to_string())]);
+        let mut seen: BTreeMap<String, Vec<RawValue>> = BTreeMap::new();
         let pairs = values.iter().flat_map(|a| values.iter().map(move |b| vec![a, b]));
         for cells in values.iter().map(|a| vec![a]).chain(pairs) {
-            let cells: Vec<Raw> = cells.into_iter().cloned().collect();
+            let cells: Vec<RawValue> = cells.into_iter().cloned().collect();
             let key = key(&cells, OTHER);
             if let Some(other) = seen.insert(key.clone(), cells.clone()) {
                 // A key of one column and one of two are never of the same index's feed.
@@ -153,11 +158,11 @@ mod tests {
 
     #[test]
     fn a_value_has_one_key_in_whatever_form_it_comes() {
-        let text = |text: &str| Raw::Text(text.to_string());
-        let string = |text: &str| Raw::Str(text.to_string());
+        let text = |text: &str| RawValue::Text(text.to_string());
+        let string = |text: &str| RawValue::Str(text.to_string());
         for schema in [OTHER, "[fields]\na = \"u64 full\"\n"] {
             assert_eq!(key(&[text("17")], schema), "17");
-            assert_eq!(key(&[Raw::Int(17)], schema), "17");
+            assert_eq!(key(&[RawValue::Int(17)], schema), "17");
             assert_eq!(key(&[string("17")], schema), "\u{1e}17");
         }
         assert_eq!(key(&[text(" 017")], "[fields]\na = \"u64 full\"\n"), "17");

@@ -1,14 +1,16 @@
 //! `firn log dump`: all records, as they are at one moment, in a form that `firn log load` reads.
 
-use super::form::{Form, Records, Sink, Style};
+use super::form::Form;
 use super::{open_to_read, unescape};
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
-use crate::output::{Out, plural, size, thousands, time};
+use crate::output::{Out, STDOUT, plural, size, thousands, time};
 use crate::target::{Content, check_file};
 use firndb::Error;
 use firndb::log::{Entry, LogStore};
+use firndb_ingest::{OutputFile, RecordWriter, RecordWriterOptions};
 use serde_json::json;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -71,23 +73,22 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     if args.separator.is_empty() {
         return Err(Error::invalid("a separator has at least one byte").into());
     }
-    let style = Style {
-        form: args.format.of(args.output.as_deref()),
-        separator: args.separator.clone(),
-        hex: args.hex,
-        is_exact: true,
-        keys_only: false,
-        without_expiry: args.without_expiry,
-    };
+    let options = RecordWriterOptions::default()
+        .format(args.format.of(args.output.as_deref()))
+        .separator(args.separator.clone())
+        .hex(args.hex)
+        .without_expiry(args.without_expiry);
     let Some(path) = &args.output else {
         let store = open_to_read(&args.dir)?;
-        let to = Records::new(Sink::Out(Out::new()), None, style)?;
-        write_all(&store, to, |_, _| ())?.warn();
+        let to = RecordWriter::new(Out::new(), STDOUT, options)?;
+        let (out, written) = write_all(&store, to, |_, _| ())?;
+        out.finish()?;
+        written.warn();
         return Ok(());
     };
     check_file(path, Content::Rows, args.force)?;
     let store = open_to_read(&args.dir)?;
-    let written = to_file(&store, path, style)?;
+    let written = to_file(&store, path, options)?;
     let Written { records, bytes, expired, unexpiring } = written;
     let file = path.metadata().map_err(|e| Error::io("read", path, e))?.len();
     let mut out = Out::new();
@@ -117,14 +118,14 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 }
 
 /// Writes a file under another name, and names it when it is whole.
-fn to_file(store: &LogStore, path: &Path, style: Style) -> firndb::Result<Written> {
+fn to_file(store: &LogStore, path: &Path, options: RecordWriterOptions) -> firndb::Result<Written> {
     let mut name = path.as_os_str().to_os_string();
     name.push(format!(".part-{}", std::process::id()));
     let part = PathBuf::from(name);
     check_file(&part, Content::Rows, false)?; // What is there is not ours to remove.
     let bar = progress_bar(None);
-    let written = Sink::file(&part, path)
-        .and_then(|sink| Records::new(sink, Some(path.to_path_buf()), style))
+    let written = OutputFile::create(&part, path)
+        .and_then(|file| RecordWriter::new(file, path, options))
         .and_then(|to| {
             write_all(store, to, |records, bytes| {
                 let rate = records as f64 / bar.elapsed().as_secs_f64().max(1e-9);
@@ -133,7 +134,8 @@ fn to_file(store: &LogStore, path: &Path, style: Style) -> firndb::Result<Writte
                 bar.set_message(format!("{records} records, {rate} a second"));
             })
         })
-        .and_then(|done| {
+        .and_then(|(file, done)| {
+            file.finish()?;
             std::fs::rename(&part, path).map_err(|e| Error::io("name the file", path, e))?;
             Ok(done)
         });
@@ -149,11 +151,11 @@ fn to_file(store: &LogStore, path: &Path, style: Style) -> firndb::Result<Writte
 const STEP: u64 = 1 << 14;
 
 /// Writes all records.
-fn write_all(
+fn write_all<W: Write>(
     store: &LogStore,
-    mut to: Records,
+    mut to: RecordWriter<W>,
     progress: impl Fn(u64, u64),
-) -> firndb::Result<Written> {
+) -> firndb::Result<(W, Written)> {
     let mut done = Written::default();
     let snapshot = store.snapshot();
     let mut all = snapshot.iter();
@@ -168,6 +170,7 @@ fn write_all(
     while let Some(written) = all.next_entry_with(&mut write) {
         written??;
     }
-    let (expired, unexpiring) = (all.expired(), to.finish()?);
-    Ok(Written { expired, unexpiring, ..done })
+    let expired = all.expired();
+    let (out, unexpiring) = to.finish()?;
+    Ok((out, Written { expired, unexpiring, ..done }))
 }

@@ -2,13 +2,13 @@
 
 mod report;
 
-use super::halodb::Import;
 use super::open_to_write;
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
 use crate::output::{Out, plural, size, time};
 use firndb::log::{LogStore, Options};
 use firndb::{Error, ErrorKind};
+use firndb_import::halodb::HaloDb;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -57,9 +57,9 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     };
     let bar = progress_bar(None);
     bar.set_message("reading");
-    let import = Import::new(&args.halodb, |bytes| bar.inc(bytes));
-    let import = import.inspect_err(|_| bar.finish_and_clear())?;
-    let refusal = report::refusal(&import.found);
+    let halodb = HaloDb::open_with(&args.halodb, |bytes| bar.inc(bytes));
+    let halodb = halodb.inspect_err(|_| bar.finish_and_clear())?;
+    let refusal = report::refusal(halodb.report());
     if let Some(refusal) = refusal.filter(|_| args.on_error == Damaged::Stop) {
         bar.finish_and_clear();
         return Err(refusal.into());
@@ -67,14 +67,14 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     bar.set_message("writing");
     let filled = match args.add {
         true => open_to_write(&target).and_then(|store| {
-            import.fill(&store, |bytes| bar.inc(bytes))?;
+            halodb.import_into(&store, |bytes| bar.inc(bytes))?;
             store.close()
         }),
-        false => new_store(&target, |store| import.fill(store, |bytes| bar.inc(bytes))),
+        false => new_store(&target, |store| halodb.import_into(store, |bytes| bar.inc(bytes))),
     };
     bar.finish_and_clear();
     filled?;
-    report::notes(&import.found).iter().for_each(|note| eprintln!("note: {note}"));
+    report::notes(halodb.report()).iter().for_each(|note| eprintln!("note: {note}"));
     if !args.add {
         leftovers(&target).iter().for_each(|left| {
             eprintln!(
@@ -86,18 +86,18 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     }
     let mut out = Out::new();
     if json {
-        out.json(&report::as_json(&import.found, start))?;
+        out.json(&report::as_json(halodb.report(), start))?;
     } else {
-        let lost = match import.found.lost_keys() {
+        let lost = match halodb.report().lost_keys() {
             0 => String::new(),
             lost => format!(", {} lost", plural(lost, "key")),
         };
         out.line(format!(
             "{}: {} imported from {}, {}{lost}, in {}",
             args.store.display(),
-            plural(import.found.live, "key"),
-            plural(import.found.files, "file"),
-            size(import.found.bytes),
+            plural(halodb.report().live, "key"),
+            plural(halodb.report().files, "file"),
+            size(halodb.report().bytes),
             time(start.elapsed())
         ))?;
     }

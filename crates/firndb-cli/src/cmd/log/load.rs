@@ -1,22 +1,20 @@
 //! `firn log load`: puts records from files.
 
-use super::form::NO_DIGITS;
 use super::{Writing, open_or_create, unescape};
-use crate::avro::decode::Decoder;
-use crate::cmd::load::{self as rows, BadRows, progress_bar};
+use crate::cmd::load::{self as rows, BadRows, RecordFormat, advance, progress_bar, read_records};
 use crate::failure::{Failure, Result};
-use crate::ingest::csv::parse_delimiter;
-use crate::ingest::source::{Input, expand};
 use crate::output::{Out, from_hex, plural, size, thousands, time};
-use crate::records::{Asked, Feed, Format, Wanted, format, name_of};
 use clap::ValueEnum;
 use firndb::log::{Expiry, LogStore, WriteOptions};
 use firndb::{Error, ErrorKind};
+use firndb_arrow::avro::Decoder;
+use firndb_ingest::{
+    DataFiles, Format, Input, NO_DIGITS, RecordOptions, ValueColumn, expand, origin_name,
+    parse_delimiter,
+};
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Put records: firn log load users users.csv.gz --key id
@@ -34,14 +32,14 @@ pub struct Args {
     inputs: Vec<PathBuf>,
     /// Form of the records; auto goes by the file's name, then by its first bytes.
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: RecordFormat,
     /// The column that is the key [default: `key`, or `key_hex` in JSON lines].
     #[arg(short, long, value_name = "COLUMN")]
     key: Option<String>,
     /// The columns that are the value [default: `value` or `value_hex` in JSON lines without --key,
     /// else all but the key]. One is a value as it is, several are a JSON object.
-    #[arg(long, value_delimiter = ',', value_name = "COLUMN,...", value_parser = Asked::parse)]
-    value: Vec<Asked>,
+    #[arg(long, value_delimiter = ',', value_name = "COLUMN,...", value_parser = ValueColumn::parse)]
+    value: Vec<ValueColumn>,
     /// Make a JSON object of a single column too.
     #[arg(long)]
     record: bool,
@@ -96,7 +94,7 @@ struct Loading<'a> {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    let inputs = expand(&args.inputs, &format::DATA_FILES)?;
+    let inputs = expand(&args.inputs, DataFiles::Records)?;
     let sizes: Option<Vec<u64>> = inputs.iter().map(|input| input.size()).collect();
     // A store is made when the first record was read: a mistake in the command leaves nothing.
     let is_there = !crate::target::is_free(&args.dir)?;
@@ -192,36 +190,34 @@ impl Loading<'_> {
 
     fn input(&mut self, input: &Input) -> firndb::Result<()> {
         let args = self.args;
-        let named = args.format.of(input, &[], args.delimiter.is_some());
-        let has_header = !matches!(named, Format::Text | Format::Jsonl);
-        let key = args.key.clone().or_else(|| has_header.then(|| "key".to_string()));
-        let wanted = Wanted {
-            format: args.format,
-            separator: args.separator.clone(),
-            delimiter: args.delimiter,
-            key,
-            values: args.value.clone(),
-            record: args.record,
-            objects: true,
-            ..Wanted::default()
-        };
+        let format = Format::from(args.format);
+        let named = format.detect(input.path(), &[], args.delimiter.is_some());
+        let has_header = !matches!(named, Format::Text | Format::JsonLines);
+        let mut options = RecordOptions::default()
+            .format(format)
+            .separator(args.separator.clone())
+            .delimiter(args.delimiter)
+            .values(args.value.clone())
+            .record(args.record)
+            .json_values(true)
+            .progress(advance(&self.bar));
+        options.key = args.key.clone().or_else(|| has_header.then(|| "key".to_string()));
         // An input at a time: each has columns of its own.
-        let (inputs, stop) = (std::slice::from_ref(input), Arc::new(AtomicBool::new(false)));
-        let mut feed = Feed::start(inputs, &Arc::new(wanted), &self.bar, &stop)?;
-        let decoder = match feed.schema.as_str() {
+        let mut reader = read_records(std::slice::from_ref(input), options)?;
+        let decoder = match reader.schema() {
             "" => None,
             schema => Some(Decoder::new(schema).map_err(Error::invalid)?),
         };
         let names = [input.name()];
-        while let Some(batch) = feed.next()? {
-            for bad in &batch.bad {
+        while let Some(batch) = reader.next_batch()? {
+            for bad in batch.bad_rows() {
                 self.rows += 1;
                 self.bad_rows.take(bad)?;
             }
             for (origin, key, value, expires) in batch.iter_expiring() {
                 self.rows += 1;
                 if let Err(reason) = self.record(key, value, expires, decoder.as_ref())? {
-                    let place = name_of(origin, &names);
+                    let place = origin_name(origin, &names);
                     self.bad_rows.take(format!("{place}: {reason}"))?;
                 }
             }

@@ -1,9 +1,10 @@
 //! `firn log scan`: records for eyes and pipes.
 
-use super::form::{Form, Records, Sink, Style};
+use super::form::Form;
 use super::{open_to_read, unescape};
 use crate::failure::Result;
-use crate::output::Out;
+use crate::output::{Out, STDOUT};
+use firndb_ingest::{RecordWriter, RecordWriterOptions};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -36,15 +37,14 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let store = open_to_read(&args.dir)?;
-    let style = Style {
-        form: if json { Form::Jsonl } else { args.format.of(None) },
-        separator: args.separator.clone(),
-        hex: args.hex,
-        is_exact: false,
-        keys_only: args.keys_only,
-        without_expiry: false,
-    };
-    let mut records = Records::new(Sink::Out(Out::new()), None, style)?;
+    let form = if json { Form::Jsonl } else { args.format };
+    let options = RecordWriterOptions::default()
+        .format(form.of(None))
+        .separator(args.separator.clone())
+        .hex(args.hex)
+        .exact(false)
+        .keys_only(args.keys_only);
+    let mut records = RecordWriter::new(Out::new(), STDOUT, options)?;
     let prefix = args.prefix.as_ref().map_or(&b""[..], |prefix| prefix.as_bytes());
     let mut left = args.limit.unwrap_or(u64::MAX);
     let snapshot = store.snapshot();
@@ -59,6 +59,6 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             Some(shown) => left -= u64::from(shown??),
         }
     }
-    records.finish()?;
-    Ok(())
+    let (out, _) = records.finish()?;
+    Ok(out.finish()?)
 }

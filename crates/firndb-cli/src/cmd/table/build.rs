@@ -2,17 +2,17 @@
 
 use super::{Layout, check, unescape};
 use crate::cmd::catalog::{Place, publish};
-use crate::cmd::load::{BadRows, OnError, progress_bar};
+use crate::cmd::load::{BadRows, OnError, RecordFormat, advance, progress_bar, read_records};
 use crate::failure::Result;
-use crate::ingest::csv::parse_delimiter;
-use crate::ingest::source::{Input, expand};
 use crate::output::{Out, plural, size, thousands, time};
-use crate::records::{Asked, Feed, Format, Wanted, format, name_of};
 use crate::target::{Content, check_file};
 use clap::ValueEnum;
-use encoding_rs::Encoding;
 use firndb::table::{BuildOptions, BuildReport, Duplicates, Progress, TableBuilder};
 use firndb::{Error, ErrorKind};
+use firndb_ingest::{
+    DataFiles, Encoding, Input, RecordOptions, RecordReader, ValueColumn, expand, origin_name,
+    parse_delimiter,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -33,14 +33,14 @@ pub struct Args {
     output: PathBuf,
     /// Form of the records; auto goes by the file's name, then by its first bytes.
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: RecordFormat,
     /// The column that is the key; needed for everything but text.
     #[arg(short, long, value_name = "COLUMN")]
     key: Option<String>,
     /// The columns that are the value (default: all others). One is a value as it is, several are a
     /// record. In CSV and JSON lines a type can be named: boolean, long, double, string, json.
-    #[arg(long, value_delimiter = ',', value_name = "COLUMN[:TYPE]", value_parser = Asked::parse)]
-    value: Vec<Asked>,
+    #[arg(long, value_delimiter = ',', value_name = "COLUMN[:TYPE]", value_parser = ValueColumn::parse)]
+    value: Vec<ValueColumn>,
     /// Make a record of a single column too.
     #[arg(long)]
     record: bool,
@@ -101,11 +101,11 @@ fn encoding(name: &str) -> std::result::Result<&'static Encoding, String> {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    let inputs = expand(&args.input, &format::DATA_FILES)?;
+    let inputs = expand(&args.input, DataFiles::Records)?;
     args.check(&inputs)?;
     let work = Work {
         names: inputs.iter().map(Input::name).collect(),
-        wanted: Arc::new(args.wanted()),
+        options: args.record_options(),
         stop: interrupts()?,
         inputs,
     };
@@ -158,17 +158,18 @@ pub struct Work {
     pub inputs: Vec<Input>,
     /// Their names, for messages.
     pub names: Vec<String>,
-    pub wanted: Arc<Wanted>,
-    /// Somebody wants the command to end.
+    pub options: RecordOptions,
+    /// Set by a signal that ends the command.
     pub stop: Arc<AtomicBool>,
 }
 
 impl Work {
     /// Reads the inputs from their beginning. The bar counts their bytes.
-    pub fn feed(&self) -> firndb::Result<(Feed, ProgressBar)> {
+    pub fn read(&self) -> firndb::Result<(RecordReader, ProgressBar)> {
         let sizes: Option<Vec<u64>> = self.inputs.iter().map(|input| input.size()).collect();
         let bar = progress_bar(sizes.map(|sizes| sizes.iter().sum()));
-        Ok((Feed::start(&self.inputs, &self.wanted, &bar, &self.stop)?, bar))
+        let options = self.options.clone().progress(advance(&bar)).cancel(self.stop.clone());
+        Ok((read_records(&self.inputs, options)?, bar))
     }
 }
 
@@ -198,15 +199,15 @@ const MESSAGE_ROWS: u64 = 1 << 14;
 
 /// Reads everything and writes the table. Returns what was built, and the rows read and left out.
 fn build(args: &Args, work: &Work) -> Result<(BuildReport, u64, u64)> {
-    let (mut feed, bar) = work.feed()?;
-    let mut builder = TableBuilder::create(&args.output, args.options(&feed.schema)?)?;
+    let (mut reader, bar) = work.read().map_err(nothing_written)?;
+    let mut builder = TableBuilder::create(&args.output, args.options(reader.schema())?)?;
     let names = work.names.clone();
-    builder.name_origins(move |origin| name_of(origin, &names));
+    builder.name_origins(move |origin| origin_name(origin, &names));
     let (mut rows, mut bad_rows) = (0, BadRows::new(args.on_error));
     let mut add_all = || -> firndb::Result<()> {
-        while let Some(batch) = feed.next()? {
+        while let Some(batch) = reader.next_batch().map_err(nothing_written)? {
             let before: u64 = rows;
-            for bad in &batch.bad {
+            for bad in batch.bad_rows() {
                 rows += 1;
                 bad_rows.take(bad)?;
             }
@@ -228,7 +229,7 @@ fn build(args: &Args, work: &Work) -> Result<(BuildReport, u64, u64)> {
     added?;
     bad_rows.print(rows);
     // A type that was asked for is no promise that the column is there, and no proof of its name.
-    for name in feed.absent.iter().filter(|_| rows > bad_rows.skipped) {
+    for name in reader.absent_columns().iter().filter(|_| rows > bad_rows.skipped) {
         eprintln!("note: no row has the column `{name}`: it is null everywhere");
     }
     let bar = record_bar("writing");
@@ -248,6 +249,16 @@ fn build(args: &Args, work: &Work) -> Result<(BuildReport, u64, u64)> {
     bar.finish_and_clear();
     taken?;
     Ok((report?, rows, bad_rows.skipped))
+}
+
+/// The error of a command that was interrupted before it wrote anything.
+fn nothing_written(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Cancelled => {
+            Error::new(ErrorKind::Cancelled, "interrupted: nothing was written")
+        }
+        _ => error,
+    }
 }
 
 /// A bar over records, with their rate and the time left.
@@ -273,7 +284,7 @@ impl Args {
             return Err(Error::invalid("the table would replace its own input").in_file(table));
         }
         self.check_free()?;
-        if let ([Asked { name, kind: Some(_) }], false) = (&self.value[..], self.record) {
+        if let ([ValueColumn { name, ty: Some(_), .. }], false) = (&self.value[..], self.record) {
             return Err(Error::invalid(format!(
                 "a single column is a value as it is, without a type; say --value {name}, or add \
                  --record"
@@ -305,18 +316,17 @@ impl Args {
         check_file(&self.output, Content::Table, self.force)
     }
 
-    fn wanted(&self) -> Wanted {
-        Wanted {
-            format: self.format,
-            separator: self.separator.clone().unwrap_or_else(|| b" ".to_vec()),
-            separator_chosen: self.separator.is_some(),
-            delimiter: self.delimiter,
-            encoding: self.encoding,
-            key: self.key.clone(),
-            values: self.value.clone(),
-            record: self.record,
-            objects: false,
-        }
+    fn record_options(&self) -> RecordOptions {
+        let mut options = RecordOptions::default()
+            .format(self.format.into())
+            .separator(self.separator.clone().unwrap_or_else(|| b" ".to_vec()))
+            .require_text(self.separator.is_some())
+            .delimiter(self.delimiter)
+            .encoding(self.encoding)
+            .values(self.value.clone())
+            .record(self.record);
+        options.key = self.key.clone();
+        options
     }
 
     fn options(&self, schema: &str) -> firndb::Result<BuildOptions> {

@@ -4,9 +4,9 @@ use super::build::Work;
 use super::shown_key;
 use crate::failure::Result;
 use crate::output::{plural, thousands};
-use crate::records::name_of;
 use firndb::table::{Access, BuildReport, MAX_KEY, MAX_VALUE, Table};
 use firndb::{Error, ErrorKind};
+use firndb_ingest::origin_name;
 use std::path::Path;
 
 /// Compares every record of the inputs with the table that was built from them.
@@ -15,10 +15,10 @@ use std::path::Path;
 /// other values.
 pub fn run(path: &Path, work: &Work, report: &BuildReport) -> Result<()> {
     let table = Table::open(path, Access::Map)?;
-    let (mut feed, bar) = work.feed()?;
+    let (mut reader, bar) = work.read()?;
     let (mut records, mut replaced) = (0, 0);
     let mut compare = || -> firndb::Result<()> {
-        while let Some(batch) = feed.next()? {
+        while let Some(batch) = reader.next_batch()? {
             let fits = |(_, key, value): &(u64, &[u8], &[u8])| {
                 key.len() <= MAX_KEY && value.len() <= MAX_VALUE
             };
@@ -27,7 +27,7 @@ pub fn run(path: &Path, work: &Work, report: &BuildReport) -> Result<()> {
             table.read_many(&keys, |i, found| {
                 let (origin, key, value) = wanted[i];
                 records += 1;
-                let place = || format!("{}: {}", name_of(origin, &work.names), shown_key(key));
+                let place = || format!("{}: {}", origin_name(origin, &work.names), shown_key(key));
                 match found {
                     Some(found) if found == value => {}
                     Some(_) if replaced < report.duplicates => replaced += 1,

@@ -2,10 +2,9 @@
 
 use super::{Shown, Source, answer, from_hex, unescape};
 use crate::failure::Result;
-use crate::ingest::source::Input;
 use crate::output::{Out, plural, thousands};
 use firndb::{Error, ErrorKind};
-use indicatif::ProgressBar;
+use firndb_ingest::{Input, Progress};
 use std::io::BufRead;
 use std::path::PathBuf;
 
@@ -36,7 +35,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         name if name == "-" => Input::Stdin,
         _ => Input::File(args.keys.clone()),
     };
-    let mut lines = input.open(&ProgressBar::hidden())?;
+    let mut lines = input.open(&Progress::default())?;
     let mut out = Out::new();
     let (mut asked, mut missing, mut read_lines) = (0, 0, 0_u64);
     let mut keys: Vec<Vec<u8>> = Vec::new();

@@ -12,12 +12,13 @@ mod verify;
 
 pub use layout::Layout;
 
-use crate::avro::decode::Decoder;
 use crate::failure::Result;
-use crate::output::{from_hex, hex};
+use crate::output::from_hex;
 use clap::{Subcommand, ValueEnum};
 use firndb::Error;
 use firndb::table::{self, Access};
+use firndb_arrow::avro::Decoder;
+pub(super) use firndb_ingest::value::{put_bytes, shown_key};
 use serde_json::{Map, Value as Json};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -95,16 +96,6 @@ fn open(path: &Path, access: Access) -> firndb::Result<table::Table> {
     table::Table::open(path, access)
 }
 
-/// A key for a message.
-pub(super) fn shown_key(key: &[u8]) -> String {
-    let cut = &key[..key.len().min(80)];
-    let dots = if cut.len() < key.len() { "..." } else { "" };
-    match std::str::from_utf8(cut) {
-        Ok(text) if !text.contains(char::is_control) => format!("`{text}{dots}`"),
-        _ => format!("0x{}{dots}", hex(cut)),
-    }
-}
-
 /// How the values of a table are shown.
 struct Shown {
     decoder: Option<Decoder>,
@@ -156,14 +147,6 @@ impl Shown {
     }
 }
 
-/// Bytes in a JSON object: as text under `name`, or in hexadecimal digits under `name_hex`.
-pub(super) fn put_bytes(object: &mut Map<String, Json>, name: &str, bytes: &[u8]) {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => object.insert(name.to_string(), Json::from(text)),
-        Err(_) => object.insert(format!("{name}_hex"), Json::from(hex(bytes))),
-    };
-}
-
 /// The JSON object of a key that was asked for: with `found` and, if it is there, its value.
 fn answer(shown: &Shown, key: &[u8], value: Option<&[u8]>) -> firndb::Result<Json> {
     let mut object = Map::new();
@@ -210,10 +193,5 @@ mod tests {
     fn arguments_stand_for_bytes() {
         assert_eq!(unescape("a\\t\\x1f\\\\"), Ok(b"a\t\x1f\\".to_vec()));
         assert!(unescape("\\q").is_err() && unescape("\\x1").is_err() && unescape("\\").is_err());
-        assert_eq!(from_hex("00fF\n").unwrap(), [0, 255]);
-        assert!(from_hex("0").is_err() && from_hex("0g").is_err());
-        assert_eq!(shown_key(b"abc"), "`abc`");
-        assert_eq!(shown_key(b"a\xff"), "0x61ff");
-        assert!(shown_key(&[b'x'; 100]).ends_with("x...`"));
     }
 }

@@ -1,170 +1,132 @@
-//! Sequences in divided blocks: their bytes, round trips, damage.
+//! Elias-Fano sequences: their bytes, and every way of reading them against the values.
 
-use super::super::increasing::Increasing;
-use super::super::increasing::tests::{check_sequence, shapes};
-use super::super::testing::damage;
 use super::*;
 use crate::testing::Rng;
 
-fn encode(values: &[u64]) -> Vec<u8> {
-    let mut writer = Writer::new(values.len());
-    values.chunks(BLOCK).for_each(|block| writer.push(block));
-    let size = writer.size();
-    let bytes = writer.finish();
-    assert_eq!(bytes.len(), size);
-    bytes
+/// Values below `universe` that never decrease.
+fn values(rng: &mut Rng, universe: u64, len: usize) -> Vec<u64> {
+    let mut values: Vec<u64> = (0..len).map(|_| rng.below(universe)).collect();
+    // Some are equal, some close together.
+    (1..len).filter(|i| i % 3 == 0).for_each(|i| values[i] = values[i - 1]);
+    (1..len / 5).for_each(|i| values[i] = (values[0] + i as u64 / 2).min(universe - 1));
+    values.sort_unstable();
+    values
+}
+
+/// The sequence, other bytes around it.
+fn encoded(values: &[u64], layout: Layout) -> Vec<u8> {
+    let mut out = vec![0xFF; 3];
+    encode(values.iter().copied(), layout, &mut out);
+    assert_eq!((out.len(), &out[..3]), (3 + layout.size(), &[0xFF; 3][..]));
+    out.extend_from_slice(&[0xFF; 8]);
+    out[3..].to_vec()
 }
 
 #[test]
-fn sequences_round_trip() {
-    for values in shapes() {
-        let bytes = encode(&values);
-        assert!(is_divided(&bytes, values.len()));
-        let sequence = EliasFano::new(&bytes).unwrap();
-        check_sequence(Increasing::Divided(sequence), &values);
-        for i in 0..values.len() {
-            // What any processor does.
-            assert_eq!(sequence.portable_get(i), values[i]);
-            if let Some(next) = values.get(i + 1).filter(|_| i % BLOCK + 1 < BLOCK) {
-                assert_eq!(sequence.portable_pair(i), (values[i], *next));
+fn bytes_match_the_specification() {
+    // Ten values fit below 32 with one low bit: 16 buckets.
+    let layout = Layout::new(32, 10);
+    assert_eq!(layout, Layout { low: 1, lows: 2, highs: 4 });
+    let mut out = Vec::new();
+    encode([0, 1, 1, 4, 31].into_iter(), layout, &mut out);
+    // High bits 0, 0+1, 0+2, 2+3, 15+4.
+    assert_eq!(out, [0b1_0110, 0, 0b0010_0111, 0, 0b1000, 0]);
+}
+
+#[test]
+fn layouts_take_few_bits() {
+    let layout = |universe, len| Layout::new(universe, len);
+    let low = |len| layout(1_000_000, len).low;
+    assert_eq!([1, 1000, 100_000, 600_000, 1_000_000].map(low), [19, 9, 3, 0, 0]);
+    assert_eq!(layout(1_000_000, 1000).highs, (1000 + 1954) / 8 + 1);
+    assert_eq!(layout(1_000_000, 1000).lows, 9000 / 8);
+    assert_eq!(layout(10, usize::from(u16::MAX)).highs, 65_545 / 8 + 1, "more values than room");
+    assert_eq!(layout(1 << 38, 0), Layout { low: 38, lows: 0, highs: 1 });
+}
+
+#[test]
+fn values_and_positions_come_back() {
+    let mut rng = Rng(0xE11A5);
+    for len in [0, 1, 2, 63, 64, 65, 500, 3000] {
+        for universe in [1, 2, 100, 5000, 1 << 20, 1 << 38] {
+            let values = values(&mut rng, universe, len);
+            let layout = Layout::new(universe as usize, len);
+            let bytes = encoded(&values, layout);
+            let read = EliasFano::new(&bytes, 0, layout);
+            assert!(read.iter(len).eq(values.iter().copied()), "{len} below {universe}");
+            for (i, &value) in values.iter().enumerate() {
+                assert_eq!(read.value(i, (value >> layout.low) as usize + i), value);
+                if layout.low <= 32 {
+                    let low = value & ((1 << layout.low) - 1);
+                    assert_eq!(u64::from(read.lows(len).get(i)), low);
+                }
+            }
+            for _ in 0..50 {
+                let [a, b] = [0, 0].map(|_| (rng.below(universe) >> layout.low) as usize);
+                let (first, second) = (a.min(b), a.max(b));
+                let index = |bucket: usize| {
+                    values.partition_point(|value| (value >> layout.low) < bucket as u64)
+                };
+                let start = read.skip(Position::default(), first);
+                assert_eq!(start.index, index(first), "bucket {first} of {len} below {universe}");
+                assert!(read.iter_from(start, len).eq(values[start.index..].iter().copied()));
+                let next = read.skip(start, second - first);
+                assert_eq!(next, read.skip(Position::default(), second));
+                assert_eq!(next.index, index(second));
             }
         }
     }
 }
 
 #[test]
-fn bytes_are_as_specified() {
-    let consecutive = [
-        3, 0, 0, 0, 0, 0, 0, 1, // n, no heads, the form
-        7, 0, 0, 0, 0, 0, 0, 0, // first number
-    ];
-    assert_eq!(encode(&[7, 8, 9]), consecutive);
-    #[rustfmt::skip]
-    let without_lows = [
-        3, 0, 0, 0, 0, 0, 0x11, 1, // n, heads of 1 and 1 bytes, the form
-        5, 0, 0, 0, 0, 0, 0, 0, // first number
-        0, // block 0: start
-        0b000001, // 1 + l, offset 0
-        0b10_0011, // residuals of 5, 6, 10: 0, 0, 3
-        0, 0, 0, 0, 0, 0, 0, 0,
-    ];
-    assert_eq!(encode(&[5, 6, 10]), without_lows);
-    let mut with_lows = vec![3, 0, 0, 0, 0, 0, 0x11, 1, 100, 0, 0, 0, 0, 0, 0, 0, 0];
-    with_lows.push(0b000100); // l = 3
-    let (lows, highs) = (with_lows.len(), with_lows.len() + 16 * 3);
-    with_lows.resize(highs + 16 + 8, 0);
-    // Residuals of 100, 101, 1101: 0, 0, 999, which is 124 << 3 | 7.
-    with_lows[lows..lows + 2].copy_from_slice(&[0b1100_0000, 0b1]);
-    (with_lows[highs], with_lows[highs + 15]) = (0b11, 0b0100_0000);
-    assert_eq!(encode(&[100, 101, 1101]), with_lows);
-    #[rustfmt::skip]
-    let two_blocks = [
-        130, 0, 0, 0, 0, 0, 0x11, 1, // n, heads of 1 and 1 bytes, the form
-        9, 0, 0, 0, 0, 0, 0, 0, // first number
-        0, 0, // block 0: 9 and so on, no bits
-        2, 0, // block 1: 9 + 128 + 2 and so on, no bits
-        0, 0, 0, 0, 0, 0, 0, 0,
-    ];
-    assert_eq!(encode(&(9..137).chain(139..141).collect::<Vec<_>>()), two_blocks);
-}
-
-/// Asks for everything, in bounds and out of them.
-fn read(bytes: &[u8], len: usize) {
-    let sequence = EliasFano::trusted(bytes);
-    let far = [len, len + 1000, usize::MAX / 2, usize::MAX - 1];
-    for i in (0..len).step_by(5).chain(far) {
-        sequence.fetch(i);
-        let (number, pair) = (sequence.get(i), sequence.pair(i));
-        let portable = (sequence.portable_get(i), sequence.portable_pair(i));
-        for v in [number.wrapping_sub(1), number, pair.1, portable.0, portable.1.1] {
-            let end = v.saturating_add(1000);
-            let (low, high) = sequence.lower_bounds(v, end);
-            assert!(sequence.lower_bound(v) <= len && low <= high && high <= len);
+fn short_sequences_have_random_access() {
+    let mut rng = Rng(0xE11A6);
+    for round in 0..300 {
+        let len = 1 + rng.below(128);
+        let low = rng.below(58u32);
+        let universe = (1 + rng.below(128u64)) << low;
+        let values = values(&mut rng, universe, len);
+        let layout = Layout { low, lows: 16 * low as usize, highs: 32 };
+        let bytes = encoded(&values, layout);
+        let read = EliasFano::new(&bytes, 0, layout);
+        if len <= 64 && values[len - 1] >> low < 64 {
+            let (mask, mut seen) = (rng.next() & rng.next(), Vec::new());
+            read.for_each_in(mask, &mut |value| seen.push(value));
+            let expected = (0..len).filter(|i| mask >> i & 1 == 1).map(|i| values[i]);
+            assert!(expected.eq(seen), "round {round}");
         }
-    }
-    assert_eq!(sequence.decode().len(), len);
-}
-
-/// What passes is the only way to say what it says.
-fn examine(bytes: &[u8], len: usize) -> bool {
-    if !is_divided(bytes, len) {
-        return false;
-    }
-    read(bytes, len);
-    let passes = EliasFano::new(bytes).and_then(|s| s.verify().map(|_| s.decode()));
-    passes.is_ok_and(|values| {
-        assert!(values.is_sorted_by(|a, b| a < b));
-        assert_eq!(encode(&values), bytes);
-        true
-    })
-}
-
-#[test]
-fn damage_is_found_or_makes_another_sequence() {
-    let mut rng = Rng(11);
-    for values in shapes().into_iter().filter(|values| (1..300).contains(&values.len())) {
-        let good = encode(&values);
-        assert!(examine(&good, values.len()));
-        let step = 1 + good.len() / 64;
-        for at in (rng.below(step)..good.len()).step_by(step) {
-            for xor in [1, 0x80, 0xFF, 1 << rng.below(8)] {
-                let mut bad = good.clone();
-                bad[at] ^= xor;
-                examine(&bad, values.len());
-                bad = good[..at].to_vec();
-                assert!(!examine(&bad, values.len()), "cut at {at}");
+        for (i, &value) in values.iter().enumerate() {
+            assert_eq!(read.get(i, select::portable), value, "value {i} of round {round}");
+            if let Some(&next) = values.get(i + 1) {
+                assert_eq!(read.pair(i, select::portable), (value, next));
+            }
+            for above in [0, 1, 2, 3, rng.below(universe)] {
+                let bound = (value + i as u64 + above).max(1);
+                let below = |i: &usize| values[*i] + (*i as u64) < bound;
+                let expected = (0..len).filter(below).count();
+                assert_eq!(read.count_below(bound, len), expected, "{bound}");
             }
         }
-        for _ in 0..20 {
-            let mut bad = good.clone();
-            damage(&mut rng, &mut bad);
-            examine(&bad, values.len());
-        }
-        assert!(!examine(&[&good[..], &[0]].concat(), values.len()));
     }
 }
 
 #[test]
-fn every_contradiction_is_found() {
-    let values: Vec<u64> = (0..300u64).map(|i| 1000 + i * 37 + i * i % 31).collect();
-    let good = encode(&values);
-    let view = View::new(&good);
-    let (stride, area) = (view.stride(), view.area);
-    let low = view.block(2).low().unwrap();
-    let highs = view.block(2).highs(low);
-    // Heads: l and the offset. Low bits of numbers that are not there; high bits: one less,
-    // one more behind the last, zeros behind the end.
-    let heads = (16..16 + 3 * stride)
-        .filter(|at| (at - 16) % stride >= stride - usize::from(view.widths.1));
-    let unused = area + (view.block(2).offset() - area) + (44 * low as usize).div_ceil(8)..highs;
-    for at in heads.chain(unused).chain(highs..good.len()) {
-        for bit in 0..8 {
-            let mut bad = good.clone();
-            bad[at] ^= 1 << bit;
-            let found = EliasFano::new(&bad).and_then(EliasFano::verify);
-            assert!(found.is_err(), "bit {bit} of byte {at}");
+fn damaged_bytes_yield_some_values() {
+    let mut rng = Rng(0xE11A7);
+    for _ in 0..300 {
+        let len = 1 + rng.below(300);
+        let layout = Layout::new(5000, len);
+        let size = rng.below(layout.size() + 16);
+        let bytes = rng.fill(size);
+        let read = EliasFano::new(&bytes, 0, layout);
+        assert!(read.iter(len).count() <= len);
+        for i in [0, len - 1, len + 1000, usize::MAX / 64] {
+            let _ = (read.get(i, select::portable), read.pair(i, select::portable));
+            let _ = read.count_below(1 + rng.next() % 9000, len);
+            let position = read.skip(Position::default(), i);
+            assert!(position.bit <= layout.highs * 8 + 64);
+            assert!(read.iter_from(position, len).count() <= len);
+            let _ = read.words(i, i);
         }
     }
-    // A number again: residuals of 0, 0, 999, 999 in 3 low bits, the last of them one less.
-    let mut again = encode(&[100, 101, 1101, 1102]);
-    let lows = View::new(&again).block(0).offset();
-    again[lows + 1] ^= 0b10;
-    let again = EliasFano::new(&again).unwrap();
-    assert_eq!((again.get(2), again.get(3)), (1101, 1101));
-    assert!(again.verify().is_err());
-    // Heads wider than they need be.
-    let mut wide = good[..16].to_vec();
-    wide[6] += 0x10;
-    (0..3).for_each(|block| {
-        wide.extend_from_slice(&good[16 + block * stride..][..stride]);
-        wide.push(0);
-    });
-    wide.extend_from_slice(&good[area..]);
-    let wide = EliasFano::new(&wide).unwrap();
-    assert_eq!(wide.decode(), values);
-    assert!(wide.verify().is_err());
-    // Consecutive numbers that pass the last one.
-    let mut end = encode(&[7, 8, 9]);
-    end[8..16].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
-    assert!(EliasFano::new(&end).unwrap().verify().is_err());
 }

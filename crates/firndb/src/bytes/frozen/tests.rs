@@ -1,4 +1,4 @@
-//! The bytes of frozen files, and every damage to a small one.
+//! The bytes of frozen files, and every single change to a small one.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn read(bytes: Vec<u8>) -> Result<(Vec<u8>, Vec<u8>)> {
 }
 
 #[test]
-fn bytes_are_as_specified() {
+fn bytes_match_the_specification() {
     let bytes = file();
     assert_eq!(bytes.len(), 64 + 64 + 2 * 32 + 64);
     assert_eq!(&bytes[..16], b"FIRNDB1\n\x02\0\0\0\x01\0\0\0");
@@ -46,7 +46,7 @@ fn bytes_are_as_specified() {
 }
 
 #[test]
-fn bytes_are_handed_on_in_whole_pieces() {
+fn files_are_appended_in_whole_pieces() {
     #[derive(Default)]
     struct Lengths(Vec<usize>);
     impl Append for Lengths {
@@ -71,7 +71,7 @@ fn bytes_are_handed_on_in_whole_pieces() {
 }
 
 #[test]
-fn every_changed_byte_and_every_cut_is_found() {
+fn every_changed_byte_and_every_truncation_is_detected() {
     let good = file();
     for at in 0..good.len() {
         for change in [0xFF, 0x01, 0x80] {
@@ -86,7 +86,7 @@ fn every_changed_byte_and_every_cut_is_found() {
 }
 
 #[test]
-fn another_kind_and_a_newer_version_are_named() {
+fn errors_name_another_kind_and_a_newer_version() {
     let open =
         |bytes| Frozen::open(Map::from_vec(bytes), Path::new("f"), Kind::Partition).err().unwrap();
     assert_eq!(open(file()).kind(), ErrorKind::InvalidArgument);

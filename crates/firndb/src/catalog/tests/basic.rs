@@ -1,8 +1,10 @@
 //! Publishing, history, rollback, pins and clean-up.
 
-use super::super::{Change, CleanOptions, Content, PublishOptions, VersionKind};
 use super::*;
 use crate::ErrorKind;
+use crate::catalog::clean::clean_at;
+use crate::catalog::publish::commit;
+use crate::catalog::{Change, CleanOptions, Content, PublishOptions, VersionKind};
 use crate::disk::HookDisk;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -19,7 +21,7 @@ fn objects(disk: &SimDisk, folder: &str) -> usize {
 const SECOND: i64 = 1_000_000;
 
 #[test]
-fn only_what_changed_is_sent() {
+fn publishes_only_changed_files() {
     let disk = SimDisk::new();
     make_collection(&disk);
     let first = publish(&disk, "docs", COLLECTION).unwrap();
@@ -49,21 +51,21 @@ fn only_what_changed_is_sent() {
 }
 
 #[test]
-fn a_diff_tells_what_came_and_what_went() {
+fn diff_lists_added_and_removed_parts() {
     let disk = SimDisk::new();
     make_collection(&disk);
     let before = publish(&disk, "docs", COLLECTION).unwrap().version;
     let mut after = before.clone();
     let gone = after.files.remove(0);
     let bytes = gone.bytes;
-    after.files.push(super::super::VersionFile { name: "z".into(), ..gone });
+    after.files.push(crate::catalog::VersionFile { name: "z".into(), ..gone });
     let diff = before.diff(&after);
     let change = |name: &str, before, after| Change { name: name.to_string(), before, after };
     assert_eq!(diff.changes, [change("a", Some(bytes), None), change("z", None, Some(bytes))]);
 }
 
-/// Publishes a collection of which a partition is replaced just before a file of it is looked at:
-/// the looks are counted from 0. Returns the number of looks, too.
+/// Publishes a collection in which a partition is replaced just before the n-th access to one of
+/// its files, counted from 0. Also returns the number of accesses.
 fn publish_restless(
     is_replaced: impl Fn(u32) -> bool + Send + Sync + 'static,
 ) -> (Arc<SimDisk>, Result<Published>, u32) {
@@ -86,7 +88,7 @@ fn publish_restless(
 }
 
 #[test]
-fn a_collection_that_changes_while_it_is_published_is_looked_at_again() {
+fn a_collection_changed_during_publication_is_examined_again() {
     let (_, published, looks) = publish_restless(|_| false);
     assert!(published.is_ok() && looks > 4, "{looks} looks at a set and three partitions");
     let mut more = 0;
@@ -103,7 +105,7 @@ fn a_collection_that_changes_while_it_is_published_is_looked_at_again() {
 }
 
 #[test]
-fn tables_are_published_too() {
+fn publishes_tables() {
     let disk = SimDisk::new();
     make_table(&disk, 1);
     let first = publish(&disk, "words", TABLE).unwrap();
@@ -117,24 +119,24 @@ fn tables_are_published_too() {
 }
 
 #[test]
-fn of_two_publishers_one_wins() {
+fn one_of_two_publishers_succeeds() {
     let disk = SimDisk::new();
     make_table(&disk, 1);
     let version = publish(&disk, "words", TABLE).unwrap().version;
     let other = Version { number: 2, id: "0".repeat(32), ..version.clone() };
     let mine = Version { id: "1".repeat(32), ..other.clone() };
-    catalog(&disk).commit(other.clone()).unwrap();
-    let refused = catalog(&disk).commit(mine).unwrap_err();
+    commit(&catalog(&disk), other.clone()).unwrap();
+    let refused = commit(&catalog(&disk), mine).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
     assert!(refused.message().contains("publish again"), "{refused}");
     assert_eq!(catalog(&disk).newest("words").unwrap(), other);
-    // A store that repeats a call must not make the winner lose against itself.
-    catalog(&disk).commit(other).unwrap();
+    // If the origin repeats a call, the winner must not fail because of its own manifest.
+    commit(&catalog(&disk), other).unwrap();
     assert_eq!(publish(&disk, "words", TABLE).unwrap().version.number, 3);
 }
 
 #[test]
-fn rollback_makes_an_old_version_the_next() {
+fn rollback_republishes_an_old_version() {
     let disk = SimDisk::new();
     make_collection(&disk);
     let first = publish(&disk, "docs", COLLECTION).unwrap().version;
@@ -143,7 +145,7 @@ fn rollback_makes_an_old_version_the_next() {
     let back = catalog(&disk).rollback("docs", 1, &PublishOptions::default()).unwrap().version;
     assert_eq!((back.number, back.parent, back.restores), (3, Some(2), Some(1)));
     assert!(first.diff(&back).changes.is_empty());
-    // What it shares with its parent is named, the rest is an object of its own.
+    // Files shared with the parent refer to its objects; the others are new objects.
     assert_eq!(back.files.iter().filter(|file| file.since == 3).count(), 2);
     let options = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
     assert_eq!(catalog(&disk).clean("docs", &options).unwrap().versions, [1, 2]);
@@ -153,7 +155,7 @@ fn rollback_makes_an_old_version_the_next() {
 }
 
 #[test]
-fn cleaning_keeps_the_newest_the_pinned_and_the_young() {
+fn clean_keeps_newest_pinned_and_young_versions() {
     let disk = SimDisk::new();
     make_collection(&disk);
     for version in 2..8 {
@@ -168,27 +170,27 @@ fn cleaning_keeps_the_newest_the_pinned_and_the_young() {
     assert_eq!(kind(catalog.pin("docs", 2, "again")), ErrorKind::AlreadyExists);
     assert_eq!(kind(catalog.pin("docs", 9, "no such")), ErrorKind::NotFound);
     assert_eq!(catalog.pins("docs").unwrap(), [2]);
-    // The clock of the clean-up stands still, or in the past: everything is young.
+    // The clock of the clean-up stands still or is in the past: every version is young.
     for past in [now, now - 1000 * SECOND, i64::MIN] {
-        assert_eq!(catalog.clean_at("docs", &options, past).unwrap().versions, [0u64; 0]);
+        assert_eq!(clean_at(&catalog, "docs", &options, past).unwrap().versions, [0u64; 0]);
     }
     let later = now + 61 * SECOND;
-    let said = catalog.clean_at("docs", &options, later).unwrap();
+    let said = clean_at(&catalog, "docs", &options, later).unwrap();
     assert_eq!((&said.versions[..], said.files), (&[1, 3, 4][..], 6), "a partition and a set each");
     assert_eq!(check_all(&disk, "docs").unwrap(), [1, 2, 3, 4, 5, 6], "it was only said");
     let done = CleanOptions { dry_run: false, ..options };
-    assert_eq!(catalog.clean_at("docs", &done, later).unwrap(), said);
+    assert_eq!(clean_at(&catalog, "docs", &done, later).unwrap(), said);
     assert_eq!(check_all(&disk, "docs").unwrap(), [2, 5, 6]);
     assert_eq!(objects(&disk, "docs/files"), 2 + 3 * 2);
     catalog.unpin("docs", 2).unwrap();
     catalog.unpin("docs", 2).unwrap();
-    // A clock that jumps ahead leaves the newest ones alone.
-    assert_eq!(catalog.clean_at("docs", &done, i64::MAX).unwrap().versions, [2]);
+    // A clock that jumps ahead does not affect the newest versions.
+    assert_eq!(clean_at(&catalog, "docs", &done, i64::MAX).unwrap().versions, [2]);
     assert_eq!(check_all(&disk, "docs").unwrap(), [5, 6]);
 }
 
 #[test]
-fn cleaning_leaves_alone_what_is_being_published() {
+fn clean_keeps_files_of_a_publication_in_progress() {
     let disk = SimDisk::new();
     make_table(&disk, 1);
     let version = publish(&disk, "words", TABLE).unwrap().version;
@@ -201,14 +203,14 @@ fn cleaning_leaves_alone_what_is_being_published() {
     let object = |number: u64| format!("words/files/{number:020}-{}", "ab".repeat(32));
     catalog.origin.store(&[(object(2), content()), (object(1), content())], &|_| ()).unwrap();
     let options = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
-    let cleaned = catalog.clean_at("words", &options, i64::MAX).unwrap();
+    let cleaned = clean_at(&catalog, "words", &options, i64::MAX).unwrap();
     assert_eq!((cleaned.files, cleaned.bytes), (1, 0), "of version 1, and named by none");
     assert!(catalog.origin.read(&object(2), 0, 1).is_ok(), "somebody is publishing version 2");
     assert_eq!(check_all(&disk, "words").unwrap(), [1]);
 }
 
 #[test]
-fn what_must_be_refused() {
+fn invalid_names_and_sources_are_rejected() {
     let disk = SimDisk::new();
     make_collection(&disk);
     let catalog = catalog(&disk);
@@ -232,7 +234,7 @@ fn what_must_be_refused() {
 }
 
 #[test]
-fn a_damaged_file_is_not_published() {
+fn corrupt_files_are_not_published() {
     let disk = SimDisk::new();
     make_table(&disk, 1);
     publish(&disk, "words", TABLE).unwrap();

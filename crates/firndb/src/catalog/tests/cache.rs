@@ -1,11 +1,11 @@
-//! The directory of a reader: what is in it and is not the reader's own stays, what takes space for
-//! nothing goes, and what is damaged is fetched again.
+//! Tests of the cache of a reader: foreign files are kept, unneeded files are removed, and corrupt
+//! files are fetched again.
 
-use super::super::cache_dir::{MARK, MARK_TEXT};
-use super::super::{CatalogReader, ReaderOptions};
 use super::faulty::Faulty;
 use super::*;
 use crate::ErrorKind;
+use crate::catalog::reader::cache_dir::{MARK, MARK_TEXT};
+use crate::catalog::{CatalogReader, ReaderOptions};
 use crate::search::query::all;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ fn reader(disk: &Arc<SimDisk>) -> Result<CatalogReader> {
     catalog(disk).reader("docs", CACHE, ReaderOptions::default())
 }
 
-/// A reader that fetches every byte, as over a network.
+/// A reader that reads every byte through the origin, as over a network.
 fn far_reader(disk: &Arc<SimDisk>) -> Result<CatalogReader> {
     let far = Catalog { origin: Arc::new(Faulty::new(disk, 1)), disk: disk.clone() as DiskRef };
     far.reader("docs", CACHE, ReaderOptions { threads: 1, ..ReaderOptions::default() })
@@ -35,7 +35,7 @@ fn published() -> Arc<SimDisk> {
 }
 
 #[test]
-fn a_directory_of_anything_else_is_refused_and_left_alone() {
+fn foreign_directories_are_rejected_untouched() {
     let hash = "ab".repeat(32);
     let names = [
         "users.firn".to_string(),
@@ -44,7 +44,7 @@ fn a_directory_of_anything_else_is_refused_and_left_alone() {
         ".env".to_string(),
         ".a.firndb-tmp".to_string(),
         "upload.part".to_string(),
-        // As a cache names its files, but without its mark.
+        // Named like the files of a cache, but without the mark.
         format!("{hash}.firn"),
         format!(".{hash}.part"),
         "version-00000000000000000001.json".to_string(),
@@ -60,7 +60,7 @@ fn a_directory_of_anything_else_is_refused_and_left_alone() {
         assert!(error.message().contains(first), "{name}: {error}");
         assert_eq!(files_in(&disk, CACHE), before, "{name}");
     }
-    // A collection, a table's directory, and a mark with another text.
+    // A collection, the directory of a table, and a mark with another content.
     let disk = published();
     make_table(&disk, 1);
     disk.write_raw(&Path::new("/marked").join(MARK), b"mine");
@@ -73,7 +73,7 @@ fn a_directory_of_anything_else_is_refused_and_left_alone() {
 }
 
 #[test]
-fn what_is_put_beside_the_files_of_a_reader_stays() {
+fn foreign_files_in_a_cache_are_kept() {
     let disk = published();
     let reader = reader(&disk).unwrap();
     let mine = ["users.firn", "draft.tmp", "a.part", ".users.firn.firndb-tmp", "AB.firn", "x"];
@@ -88,9 +88,9 @@ fn what_is_put_beside_the_files_of_a_reader_stays() {
     assert_eq!(files[&Path::new(CACHE).join(MARK)], MARK_TEXT);
 }
 
-/// A cut while the first reader makes its directory a cache does not make it a foreign one.
+/// Power loss while a cache is created must not leave a directory that counts as foreign.
 #[test]
-fn a_cut_while_a_cache_is_made_does_not_lose_the_directory() {
+fn power_loss_during_cache_creation_is_recoverable() {
     let base = published().fork();
     base.create_dir_all(Path::new(CACHE)).unwrap();
     let images = base.each_crash(
@@ -102,10 +102,10 @@ fn a_cut_while_a_cache_is_made_does_not_lose_the_directory() {
     assert!(images > 20, "{images} images prove little");
 }
 
-/// What was begun of a version that is no longer the newest gives its space back, while the reader
+/// Partial fetches of a version that is no longer the newest are removed, both while the reader
 /// runs and after a restart.
 #[test]
-fn leftovers_do_not_fill_the_disk() {
+fn partial_fetches_of_old_versions_are_removed() {
     for is_restarted in [false, true] {
         let disk = SimDisk::new();
         make_collection(&disk);
@@ -121,7 +121,7 @@ fn leftovers_do_not_fill_the_disk() {
             }
             publish(disk, "docs", COLLECTION).unwrap();
         };
-        // Version 2 fits in part; version 3 would, too, but not beside that part.
+        // A part of version 2 fits. Version 3 fits only without that part.
         let beside = Arc::new(SimDisk::fork(&disk));
         newest(&beside);
         let grown = beside.files().values().map(Vec::len).sum::<usize>()
@@ -158,10 +158,10 @@ fn leftovers_do_not_fill_the_disk() {
     }
 }
 
-/// After a restart the version that is there counts, too: if the newest does not fit beside it, it
-/// goes on, and the reader says so.
+/// After a restart the cached version counts, too: if the newest does not fit next to it, the
+/// reader stays on the cached version and reports the error.
 #[test]
-fn the_limit_holds_after_a_restart() {
+fn the_cache_limit_holds_after_a_restart() {
     let disk = SimDisk::new();
     make_collection(&disk);
     let bytes = publish(&disk, "docs", COLLECTION).unwrap().version.bytes();
@@ -176,10 +176,10 @@ fn the_limit_holds_after_a_restart() {
     assert_eq!(reader.current().collection().unwrap().count(&all()).unwrap(), 12);
 }
 
-/// Every file of a cache, damaged in every way, is fetched again by the next start; also if the
-/// version that is fetched is a newer one.
+/// The next start fetches corrupt files again, whichever file is corrupt and in whatever way, even
+/// if it fetches a newer version.
 #[test]
-fn damaged_files_are_fetched_again() {
+fn corrupt_files_are_fetched_again() {
     let base = published();
     drop(far_reader(&base).unwrap());
     let names = base.list(Path::new(CACHE)).unwrap();
@@ -227,10 +227,9 @@ fn damaged_files_are_fetched_again() {
     }
 }
 
-/// Without the catalog nothing can be fetched: a start with a file that is cut is refused, and
-/// nothing that is still right is thrown away.
+/// Without the catalog a start with a truncated file fails, and the intact files are kept.
 #[test]
-fn a_damaged_cache_without_a_catalog_is_an_error_and_stays() {
+fn a_corrupt_cache_without_a_catalog_is_kept_and_reported() {
     let disk = published();
     let far = Arc::new(Faulty::new(&disk, 1));
     let there = Catalog { origin: far.clone(), disk: disk.clone() as DiskRef };

@@ -1,10 +1,11 @@
-//! Power cuts and failing calls at every operation of publish, rollback and clean-up: the versions
-//! that are there afterwards are whole, what was acknowledged is among them, and the next
-//! publication works.
+//! Power loss and failing calls at every operation of publish, rollback and clean-up: all versions
+//! that exist afterwards are complete, acknowledged ones are among them, and the next publication
+//! succeeds.
 
-use super::super::{CatalogReader, CleanOptions, PublishOptions, ReaderOptions};
 use super::faulty::Faulty;
 use super::*;
+use crate::catalog::clean::clean_at;
+use crate::catalog::{CatalogReader, CleanOptions, PublishOptions, ReaderOptions};
 use std::time::Duration;
 
 const SEED: u64 = 20_261_122;
@@ -18,11 +19,11 @@ const WORKS: [(&str, Work); 4] = [
     ("rollback", |disk| catalog(disk).rollback("docs", 1, &PublishOptions::default()).map(drop)),
     ("clean", |disk| {
         let options = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
-        catalog(disk).clean_at("docs", &options, i64::MAX).map(drop)
+        clean_at(&catalog(disk), "docs", &options, i64::MAX).map(drop)
     }),
 ];
 
-/// A catalog with two versions of a collection, and a third and a table not yet published.
+/// A catalog with two versions of a collection; a third version and a table are not published yet.
 fn base() -> Arc<SimDisk> {
     let disk = SimDisk::new();
     make_collection(&disk);
@@ -34,7 +35,7 @@ fn base() -> Arc<SimDisk> {
     disk.fork()
 }
 
-/// What is wrong with the catalog, if anything. `done`: the work was acknowledged.
+/// Checks the catalog. `done`: the work was acknowledged.
 fn judge(disk: &Arc<SimDisk>, work: &str, done: bool) -> std::result::Result<(), String> {
     let docs = check_all(disk, "docs")?;
     let words = check_all(disk, "words")?;
@@ -51,12 +52,12 @@ fn judge(disk: &Arc<SimDisk>, work: &str, done: bool) -> std::result::Result<(),
     Err(format!("{work}, acknowledged: {done}: versions {docs:?} and {words:?}"))
 }
 
-/// What is left does not stand in the way of what comes next, and a clean-up takes it away.
+/// Leftovers do not prevent the next publication, and a clean-up removes them.
 fn goes_on(disk: &Arc<SimDisk>) -> std::result::Result<(), String> {
     let again = || -> Result<()> {
         let newest = publish(disk, "docs", COLLECTION)?.version;
         let options = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
-        catalog(disk).clean_at("docs", &options, i64::MAX)?;
+        clean_at(&catalog(disk), "docs", &options, i64::MAX)?;
         let files = disk.list(&Path::new(CATALOG).join("docs/files"))?;
         assert_eq!(files.len(), newest.files.len(), "leftovers among {files:?}");
         let manifests = disk.list(&Path::new(CATALOG).join("docs/versions"))?;
@@ -70,7 +71,7 @@ fn goes_on(disk: &Arc<SimDisk>) -> std::result::Result<(), String> {
 }
 
 #[test]
-fn a_power_cut_leaves_whole_versions() {
+fn power_loss_leaves_complete_versions() {
     let base = base();
     for (name, work) in WORKS {
         let mut damage = None;
@@ -90,7 +91,7 @@ fn a_power_cut_leaves_whole_versions() {
 }
 
 #[test]
-fn a_failed_call_is_reported_and_harms_nothing() {
+fn failed_calls_are_reported_and_harmless() {
     let base = base();
     for (name, work) in WORKS {
         let mut failures = 0;
@@ -111,7 +112,7 @@ fn a_failed_call_is_reported_and_harms_nothing() {
     }
 }
 
-/// Opens version 1 from a cache, then the newest beside it; files come over a network or by links.
+/// Opens version 1 from a cache, then the newest; files are transferred or hard-linked.
 fn read(disk: &Arc<SimDisk>, linked: bool) -> Result<CatalogReader> {
     let behind = Catalog { origin: Arc::new(Faulty::new(disk, 1)), disk: disk.clone() as DiskRef };
     let catalog = if linked { catalog(disk) } else { behind };
@@ -119,9 +120,9 @@ fn read(disk: &Arc<SimDisk>, linked: bool) -> Result<CatalogReader> {
 }
 
 #[test]
-fn a_cut_while_a_reader_fetches_leaves_no_half_file() {
+fn power_loss_during_a_fetch_leaves_no_partial_file() {
     let base = base();
-    // The cache has version 2; version 3 is to come.
+    // The cache has version 2, and version 3 is the newest.
     drop(read(&base, false).unwrap());
     publish(&base, "docs", COLLECTION).unwrap();
     let base = base.fork();
@@ -147,7 +148,7 @@ fn a_cut_while_a_reader_fetches_leaves_no_half_file() {
         assert!(images > 20, "{images} images prove little");
         let attempt = |disk: Arc<SimDisk>| read(&disk, linked).map(|r| r.current());
         base.each_fault(attempt, |label, done, disk| {
-            // The newest version, or the one that was there before.
+            // The newest version, or the cached one.
             if let Ok(generation) = done {
                 assert!([2, 3].contains(&generation.version().number));
                 generation.collection().unwrap().verify().unwrap();
@@ -158,7 +159,7 @@ fn a_cut_while_a_reader_fetches_leaves_no_half_file() {
 }
 
 #[test]
-fn a_pull_that_is_cut_off_goes_on_and_shows_no_part_of_a_collection() {
+fn an_interrupted_pull_resumes_and_shows_no_partial_collection() {
     let base = base();
     let to = Path::new("/pulled");
     let pull = |disk: &Arc<SimDisk>| {
@@ -190,9 +191,9 @@ fn a_pull_that_is_cut_off_goes_on_and_shows_no_part_of_a_collection() {
     assert_eq!(pull(&other).unwrap_err().kind(), crate::ErrorKind::AlreadyExists);
 }
 
-/// The harness catches what it is there to catch: a publisher that leaves a sync out.
+/// Confirms that the harness detects a publisher that omits a sync.
 #[test]
-fn a_publisher_without_syncs_is_caught() {
+fn the_harness_detects_missing_syncs() {
     let base = base();
     let damaged = |lie: fn(&str, &Path) -> bool| {
         let mut damage = false;

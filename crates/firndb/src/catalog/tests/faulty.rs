@@ -1,20 +1,20 @@
-//! A place of objects that behaves as badly as a store behind a network may.
+//! An origin with the faults of an object store behind a network.
 
-use super::super::local::LocalOrigin;
-use super::super::{Content, Origin};
 use super::*;
+use crate::catalog::local::LocalOrigin;
+use crate::catalog::{Content, Origin};
 use crate::{Error, ErrorKind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Objects on a simulated disk, behind a network: nothing can be linked from here.
+/// Objects on a simulated disk that cannot be hard-linked, as behind a network.
 #[derive(Debug)]
 pub(super) struct Faulty {
     inner: LocalOrigin,
-    /// One call in so many goes wrong; none if 0.
+    /// One in this many calls fails; none if 0.
     pub(super) one_in: AtomicU64,
     random: Mutex<u64>,
-    /// Calls of `read` that gave bytes, and the bytes.
+    /// Calls of `read` that returned bytes, and the number of bytes.
     pub(super) reads: AtomicUsize,
     pub(super) bytes: AtomicUsize,
 }
@@ -22,13 +22,13 @@ pub(super) struct Faulty {
 #[derive(Clone, Copy, PartialEq)]
 enum Ill {
     No,
-    /// The call does not arrive.
+    /// The request is lost.
     Lost,
-    /// The call arrives, its answer does not.
+    /// The request arrives, and its response is lost.
     Unanswered,
-    /// The call is made twice, and the second answer is given.
+    /// The request arrives twice, and the second response is returned.
     Repeated,
-    /// Half the answer is given: of bytes, or a list without the newest.
+    /// Half the response is returned: of bytes, or a list without the newest entries.
     Half,
 }
 

@@ -1,16 +1,18 @@
-//! Readers in places that list nothing, and the hint that tells new ones where to begin: right,
-//! old, missing, or a lie.
+//! Tests of readers of origins that cannot list, with a hint that is right, outdated, missing or
+//! wrong.
 
-use super::super::local::LocalOrigin;
-use super::super::{CatalogReader, CleanOptions, Content, Origin, ReaderOptions};
 use super::*;
+use crate::catalog::clean::clean_at;
+use crate::catalog::local::LocalOrigin;
+use crate::catalog::newest::{numbers, write_hint};
+use crate::catalog::{CatalogReader, CleanOptions, Content, Origin, ReaderOptions};
 use crate::{Error, ErrorKind};
 use std::sync::Mutex;
 use std::time::Duration;
 
 const HINT: &str = "/catalog/docs/newest";
 
-/// What a list gives.
+/// The behaviour of lists.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Lists {
     All,
@@ -18,7 +20,7 @@ enum Lists {
     Error,
 }
 
-/// A catalog behind a server that may not show what is in a folder.
+/// A catalog behind a server that may be unable to list folders.
 #[derive(Debug)]
 struct Web {
     inner: LocalOrigin,
@@ -78,10 +80,10 @@ fn newest(disk: &Arc<SimDisk>, lists: Lists) -> Result<u64> {
 
 fn clean(disk: &Arc<SimDisk>) -> Result<()> {
     let options = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
-    catalog(disk).clean_at("docs", &options, i64::MAX).map(drop)
+    clean_at(&catalog(disk), "docs", &options, i64::MAX).map(drop)
 }
 
-/// Versions 1 to `to`, all but the pinned 2 and the newest cleaned away.
+/// Versions 1 to `to`; all but the pinned version 2 and the newest are removed.
 fn base(to: u64) -> Arc<SimDisk> {
     let disk = SimDisk::new();
     make_collection(&disk);
@@ -92,7 +94,7 @@ fn base(to: u64) -> Arc<SimDisk> {
         }
     }
     clean(&disk).unwrap();
-    assert_eq!(catalog(&disk).numbers("docs").unwrap(), [2, to]);
+    assert_eq!(numbers(&catalog(&disk), "docs").unwrap(), [2, to]);
     disk
 }
 
@@ -101,7 +103,7 @@ fn hint(disk: &Arc<SimDisk>) -> Vec<u8> {
 }
 
 #[test]
-fn a_reader_begins_and_follows_where_nothing_is_listed() {
+fn readers_start_and_follow_without_lists() {
     for lists in [Lists::Nothing, Lists::Error] {
         let disk = base(5);
         assert_eq!(hint(&disk), b"00000000000000000005\n");
@@ -113,7 +115,7 @@ fn a_reader_begins_and_follows_where_nothing_is_listed() {
         publish(&disk, "docs", COLLECTION).unwrap();
         assert!(reader.refresh().unwrap());
         assert_eq!(reader.current().version().number, 7);
-        // What lay between is gone, and the hint leads on.
+        // The versions in between were removed, and the hint leads on.
         for _ in 0..3 {
             publish(&disk, "docs", COLLECTION).unwrap();
         }
@@ -121,14 +123,14 @@ fn a_reader_begins_and_follows_where_nothing_is_listed() {
         assert!(reader.refresh().unwrap());
         assert_eq!(reader.current().version().number, 10);
         assert_eq!(open(&disk, &web, "/new").unwrap().current().version().number, 10);
-        // Without the hint only what follows by name is found, and a list that fails is told.
+        // Without the hint only direct successors are found, and a failing list is reported.
         disk.remove(Path::new(HINT)).unwrap();
         assert_eq!(reader.refresh().is_err(), lists == Lists::Error);
     }
 }
 
 #[test]
-fn a_hint_is_never_the_truth() {
+fn correctness_does_not_depend_on_the_hint() {
     let lies: [&[u8]; 10] = [
         b"",
         b"5",
@@ -151,11 +153,11 @@ fn a_hint_is_never_the_truth() {
     }
     disk.remove(Path::new(HINT)).unwrap();
     assert_eq!(newest(&disk, Lists::Nothing).unwrap_err().kind(), ErrorKind::NotFound);
-    // One that is old, or names a version that is kept for another reason, leads on from there.
+    // A hint that is outdated, or names a pinned version, is followed to its successors.
     disk.write_raw(Path::new(HINT), b"00000000000000000002\n");
     assert_eq!(newest(&disk, Lists::All).unwrap(), 5);
     assert_eq!(newest(&disk, Lists::Nothing).unwrap(), 2);
-    // Publishers do not ask it: the next version is 6, and with it the hint is right again.
+    // Publishers ignore the hint: the next version is 6, and the hint is correct again.
     let web = Web::new(&disk, Lists::Error);
     let blind = Catalog { origin: web.clone(), disk: disk.clone() as DiskRef };
     for refused in [
@@ -164,33 +166,33 @@ fn a_hint_is_never_the_truth() {
     ] {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Io);
     }
-    assert_eq!(catalog(&disk).numbers("docs").unwrap(), [2, 5]);
+    assert_eq!(numbers(&catalog(&disk), "docs").unwrap(), [2, 5]);
     assert_eq!(publish(&disk, "docs", COLLECTION).unwrap().version.number, 6);
     assert_eq!(
         (hint(&disk), newest(&disk, Lists::Nothing).unwrap()),
         (b"00000000000000000006\n".to_vec(), 6)
     );
-    // One that came late: the version that follows it is there.
+    // A hint that was written late, after its successor was published.
     publish(&disk, "docs", COLLECTION).unwrap();
     disk.write_raw(Path::new(HINT), b"00000000000000000006\n");
     assert_eq!(newest(&disk, Lists::Nothing).unwrap(), 7);
 }
 
-/// A publisher that was slow to write its hint finds that others went on, and points there.
+/// A publisher that writes its hint late finds newer versions and writes the newest.
 #[test]
-fn the_last_to_write_the_hint_points_at_the_newest() {
+fn a_late_hint_is_advanced_to_the_newest() {
     let disk = base(3);
     for _ in 0..2 {
         publish(&disk, "docs", COLLECTION).unwrap();
     }
-    catalog(&disk).point("docs", 3).unwrap();
+    write_hint(&catalog(&disk), "docs", 3).unwrap();
     assert_eq!(hint(&disk), b"00000000000000000005\n");
 }
 
-/// A catalog that was made before there were hints has one after the next publication or clean-up,
+/// A catalog without a hint, as of older releases, gets one with the next publication or clean-up,
 /// before anything is removed.
 #[test]
-fn nothing_is_cleaned_away_without_a_hint() {
+fn clean_writes_the_hint_before_removing() {
     let disk = SimDisk::new();
     make_collection(&disk);
     for _ in 0..3 {

@@ -1,8 +1,8 @@
-//! The text of manifests: golden, and damaged in every byte.
+//! Tests of the text of manifests: golden, and damaged in every byte.
 
-use super::super::format::{decode, encode, file_number, version_number};
-use super::super::{Version, VersionFile, VersionKind};
 use crate::ErrorKind;
+use crate::catalog::format::{decode, encode, file_number, version_number};
+use crate::catalog::{Version, VersionFile, VersionKind};
 use xxhash_rust::xxh3::xxh3_64;
 
 fn sample() -> Version {
@@ -35,7 +35,7 @@ fn sample() -> Version {
 const GOLDEN: &str = include_str!("../../../tests/golden/v1/manifest.json");
 
 #[test]
-fn the_text_is_what_it_was_in_format_1() {
+fn format_1_is_stable() {
     assert_eq!(encode(&sample()), GOLDEN);
     assert_eq!(decode(GOLDEN.as_bytes(), "flights", 7).unwrap(), sample());
     let child = Version { parent_id: Some("fe".repeat(16)), ..sample() };
@@ -45,7 +45,7 @@ fn the_text_is_what_it_was_in_format_1() {
 }
 
 #[test]
-fn a_manifest_that_is_damaged_or_cut_is_corrupt() {
+fn damaged_or_truncated_manifests_are_corrupt() {
     let text = encode(&sample()).into_bytes();
     for at in 0..text.len() {
         let cut = decode(&text[..at], "flights", 7).unwrap_err();
@@ -62,7 +62,7 @@ fn a_manifest_that_is_damaged_or_cut_is_corrupt() {
     }
 }
 
-/// The sample with something in its text replaced, and a checksum that fits.
+/// The sample with a replacement in its text and a matching checksum.
 fn forged(from: &str, to: &str) -> Vec<u8> {
     let text = encode(&sample());
     assert!(text.contains(from), "{from}");
@@ -72,7 +72,7 @@ fn forged(from: &str, to: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_newer_format_is_told_apart_and_a_forged_one_is_refused() {
+fn newer_formats_are_unsupported_and_forged_ones_corrupt() {
     let newer = decode(&forged("\"format\": 1", "\"format\": 2"), "flights", 7).unwrap_err();
     assert_eq!(newer.kind(), ErrorKind::UnsupportedVersion);
     assert!(newer.message().contains("newer release"), "{newer}");
@@ -93,7 +93,7 @@ fn a_newer_format_is_told_apart_and_a_forged_one_is_refused() {
         ("[fields]", &"[".repeat(100_000)),
     ] {
         let outcome = decode(&forged(from, to), "flights", 7);
-        // A schema is a text to the catalog, whatever is in it.
+        // The catalog does not interpret the schema.
         let harmless = from == "[fields]";
         assert!(outcome.map_or_else(|e| e.kind() == ErrorKind::Corrupt, |_| harmless), "{from}");
     }
@@ -102,7 +102,7 @@ fn a_newer_format_is_told_apart_and_a_forged_one_is_refused() {
 }
 
 #[test]
-fn other_names_are_no_manifests_and_no_files() {
+fn other_object_names_are_ignored() {
     assert_eq!(version_number("00000000000000000012.json"), Some(12));
     for name in ["12.json", "00000000000000000012", "+0000000000000000012.json", ".x.tmp"] {
         assert_eq!(version_number(name), None);

@@ -1,14 +1,14 @@
-//! The proof that a catalog is right: what is published comes back, byte by byte, after every
-//! crash, whoever else publishes or cleans.
+//! Tests of the catalog on the simulated disk: published versions are complete, byte by byte, after
+//! any crash and with any concurrent publishers and clean-ups.
 //!
-//! - `basic.rs`: publishing, history, rollback, pins, clean-up, and what must be refused;
-//! - `manifest.rs`: the text of manifests, golden, and damaged in every byte;
-//! - `cache.rs`: directories that are none of a reader, full disks, and damaged files of a reader;
-//! - `reader.rs`: swapping, bad versions, bounds, and stores that misbehave as `faulty.rs` does;
-//! - `hint.rs`: readers where nothing can be listed;
+//! - `basic.rs`: publishing, history, rollback, pins, clean-up, and rejected arguments;
+//! - `manifest.rs`: the text of manifests, golden and damaged in every byte;
+//! - `cache.rs`: foreign directories, full disks, and corrupt files of a reader;
+//! - `reader.rs`: switching, bad versions, limits, and faulty origins (`faulty.rs`);
+//! - `hint.rs`: readers of origins that cannot list;
 //! - `race.rs`: publishers, clean-ups and pins between each other's calls;
-//! - `share.rs`: what readers give to others, and take from places that several serve;
-//! - `crash.rs`: power cuts and failing calls at every operation of every change.
+//! - `share.rs`: files that readers expose, and origins with several sources;
+//! - `crash.rs`: power loss and failing calls at every operation of every change.
 
 mod basic;
 mod cache;
@@ -20,8 +20,9 @@ mod race;
 mod reader;
 mod share;
 
-use super::{Catalog, PublishOptions, Published, Version};
 use crate::Result;
+use crate::catalog::newest::numbers;
+use crate::catalog::{Catalog, PublishOptions, Published, Version};
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::search::{Collection, Document, Field, PartitionBuilder, Roles, Schema, Type};
 use crate::table::{BuildOptions, TableBuilder};
@@ -46,7 +47,7 @@ fn partition(name: &str, version: i64) -> PartitionBuilder {
     builder
 }
 
-/// Makes a collection with partitions `a`, `b` and `c`, of version 1 of their documents.
+/// Creates a collection with partitions `a`, `b` and `c`, whose documents have version 1.
 fn make_collection(disk: &Arc<SimDisk>) {
     let disk = disk.clone() as DiskRef;
     let collection = Collection::create_on(disk, Path::new(COLLECTION)).unwrap();
@@ -65,7 +66,7 @@ fn replace(disk: &Arc<SimDisk>, name: &str, version: i64) {
     change.commit().unwrap();
 }
 
-/// Makes a table whose values say the version.
+/// Creates a table whose values contain the version.
 fn make_table(disk: &Arc<SimDisk>, version: u32) {
     disk.create_dir_all(Path::new("/tables")).unwrap();
     let options = BuildOptions { threads: 1, ..BuildOptions::default() };
@@ -81,7 +82,7 @@ fn publish(disk: &Arc<SimDisk>, name: &str, path: &str) -> Result<Published> {
     catalog(disk).publish(name, Path::new(path), &PublishOptions::default())
 }
 
-/// What is wrong with the files of a version, if anything.
+/// Checks the files of a version; an error describes what is wrong.
 fn check(disk: &Arc<SimDisk>, version: &Version) -> std::result::Result<(), String> {
     for file in &version.files {
         let path = Path::new(CATALOG).join(version.object(file));
@@ -94,10 +95,10 @@ fn check(disk: &Arc<SimDisk>, version: &Version) -> std::result::Result<(), Stri
     Ok(())
 }
 
-/// Checks all files of all versions of a name, and gives their numbers.
+/// Checks all files of all versions of a name. Returns the numbers.
 fn check_all(disk: &Arc<SimDisk>, name: &str) -> std::result::Result<Vec<u64>, String> {
     let catalog = catalog(disk);
-    let numbers = catalog.numbers(name).map_err(|e| e.to_string())?;
+    let numbers = numbers(&catalog, name).map_err(|e| e.to_string())?;
     for &number in &numbers {
         let version = catalog.version(name, number).map_err(|e| format!("{number}: {e:?}"))?;
         check(disk, &version)?;

@@ -1,11 +1,12 @@
-//! Publishers, clean-ups and pins that come between each other: whatever happens between two calls
-//! of one of them, an acknowledged version follows the one before it, every version that is there
-//! is whole, and a pin that was acknowledged holds.
+//! Publishers, clean-ups and pins between each other's calls. Whatever happens between two calls of
+//! one of them, an acknowledged version follows its parent, every existing version is complete, and
+//! an acknowledged pin holds.
 
-use super::super::format::{leaving_dir, pin_object, version_object};
-use super::super::local::LocalOrigin;
-use super::super::{CleanOptions, Content, Origin};
 use super::*;
+use crate::catalog::clean::clean_at;
+use crate::catalog::format::{leaving_dir, pin_object, version_object};
+use crate::catalog::local::LocalOrigin;
+use crate::catalog::{CleanOptions, Content, Origin};
 use crate::{Error, ErrorKind};
 use std::fmt;
 use std::sync::Mutex;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// A directory of objects: just before call `at` something else happens, or the process is killed.
+/// An origin that runs a hook, or kills the process, just before call `at`.
 struct Between {
     inner: LocalOrigin,
     calls: AtomicUsize,
@@ -90,7 +91,7 @@ impl Origin for Between {
     }
 }
 
-/// Runs `work` on a catalog where `hook` happens before call `at`; gives the number of calls, too.
+/// Runs `work` with `hook` before call `at`. Also returns the number of calls.
 fn interrupted<T>(
     disk: &Arc<SimDisk>,
     at: usize,
@@ -104,7 +105,7 @@ fn interrupted<T>(
     (outcome, between.calls.load(Relaxed))
 }
 
-/// Runs `work` until it is killed before call `at`; true if it came to its end before.
+/// Runs `work` until it is killed before call `at`. Returns whether it finished before that.
 fn killed<T>(disk: &Arc<SimDisk>, at: usize, work: impl FnOnce(&Catalog) -> Result<T>) -> bool {
     let between = Arc::new(Between { is_killed: true, ..Between::new(disk, at) });
     let catalog = Catalog { origin: between.clone(), disk: disk.clone() as DiskRef };
@@ -114,10 +115,10 @@ fn killed<T>(disk: &Arc<SimDisk>, at: usize, work: impl FnOnce(&Catalog) -> Resu
 
 fn clean(catalog: &Catalog) -> Result<()> {
     let options = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
-    catalog.clean_at("docs", &options, i64::MAX).map(drop)
+    clean_at(catalog, "docs", &options, i64::MAX).map(drop)
 }
 
-/// A catalog with `versions` versions of a collection, and a newer state of it not yet published.
+/// A catalog with `versions` versions of a collection, and a newer unpublished state of it.
 fn base(versions: i64) -> Arc<SimDisk> {
     let disk = SimDisk::new();
     make_collection(&disk);
@@ -132,7 +133,7 @@ fn base(versions: i64) -> Arc<SimDisk> {
 
 type Others = fn(&Arc<SimDisk>);
 
-/// What others may do while a publisher stands still. They publish something else.
+/// What other processes do while a publisher is suspended. They publish other content.
 const OTHERS: [(&str, Others); 5] = [
     ("a clean-up", |disk| clean(&catalog(disk)).unwrap()),
     ("a publisher", |disk| drop(publish(disk, "docs", TABLE).unwrap())),
@@ -157,8 +158,8 @@ const OTHERS: [(&str, Others); 5] = [
     }),
 ];
 
-/// What is wrong after a publisher has ended, if anything. `seen` is the id of what was the newest
-/// version when others began.
+/// Checks the catalog after a publisher has ended. `seen` is the id of the newest version at the
+/// time when the other processes began.
 fn judge(
     disk: &Arc<SimDisk>,
     done: &Result<Published>,
@@ -189,7 +190,7 @@ fn judge(
 }
 
 #[test]
-fn a_publisher_that_is_overtaken_says_so() {
+fn an_overtaken_publisher_gets_an_error() {
     type Work = fn(&Catalog) -> Result<Published>;
     let works: [(&str, Work); 2] = [
         ("publish", |catalog| catalog.publish("docs", COLLECTION, &PublishOptions::default())),
@@ -214,7 +215,7 @@ fn a_publisher_that_is_overtaken_says_so() {
                 break;
             }
             let label = format!("{work_name}, {name}, before call {at}");
-            // A rollback to a version that is cleaned away meanwhile has nothing to go back to.
+            // A rollback fails if its version is removed concurrently.
             if done.as_ref().is_err_and(|e| e.kind() == ErrorKind::NotFound) {
                 assert_eq!(*work_name, "rollback", "{label}");
                 assert!(check_all(&disk, "docs").is_ok(), "{label}");
@@ -222,7 +223,7 @@ fn a_publisher_that_is_overtaken_says_so() {
                 assert_eq!(judge(&disk, &done, &seen), Ok(()), "{label}");
             }
             outcomes[usize::from(done.is_err())] += 1;
-            // Nothing is in the way of what comes next.
+            // The next publication succeeds.
             let next = publish(&disk, "docs", COLLECTION).unwrap();
             assert_eq!(judge(&disk, &Ok(next), ""), Ok(()), "{label}, and the next");
             at += 1;
@@ -232,10 +233,10 @@ fn a_publisher_that_is_overtaken_says_so() {
     }
 }
 
-/// A publisher that is killed when it was overtaken leaves a version behind that was never the
-/// newest; the next clean-up takes it away, however many versions are kept.
+/// A publisher that is killed after it was overtaken leaves a version that was never the newest.
+/// The next clean-up removes it, however many versions are kept.
 #[test]
-fn a_version_that_took_a_number_again_is_cleaned_away() {
+fn a_version_with_a_reused_number_is_removed() {
     let disk = base(5);
     let stale = catalog(&disk).version("docs", 3).unwrap();
     clean(&catalog(&disk)).unwrap();
@@ -250,7 +251,7 @@ fn a_version_that_took_a_number_again_is_cleaned_away() {
     assert_eq!(check_all(&disk, "docs").unwrap(), [6]);
 }
 
-/// Pins version 1: true if that was acknowledged.
+/// Pins version 1. Returns whether that was acknowledged.
 fn pin(catalog: &Catalog) -> bool {
     match catalog.pin("docs", 1, "mine") {
         Ok(()) => true,
@@ -261,7 +262,7 @@ fn pin(catalog: &Catalog) -> bool {
     }
 }
 
-/// An acknowledged pin holds, and one that was refused is gone.
+/// Checks that an acknowledged pin holds, and that a rejected one is gone.
 fn judge_pin(disk: &Arc<SimDisk>, is_pinned: bool, label: &str) {
     for round in 0..2 {
         let there = check_all(disk, "docs").unwrap_or_else(|e| panic!("{label}: {e}"));
@@ -276,10 +277,10 @@ fn judge_pin(disk: &Arc<SimDisk>, is_pinned: bool, label: &str) {
 }
 
 #[test]
-fn a_pin_between_the_calls_of_clean_ups_holds_or_is_refused() {
+fn a_pin_during_clean_ups_holds_or_fails() {
     let base = base(3);
     let mut pinned = [0, 0];
-    // One clean-up within another, and a pin within that; also the other way round.
+    // A clean-up during another, and a pin during that; also in the reverse order.
     let mut outer = 0;
     loop {
         let (mut inner, mut is_last) = (0, false);
@@ -309,7 +310,7 @@ fn a_pin_between_the_calls_of_clean_ups_holds_or_is_refused() {
 }
 
 #[test]
-fn a_clean_up_between_the_calls_of_a_pin_removes_the_version_or_keeps_it() {
+fn a_clean_up_during_a_pin_removes_or_keeps_the_version() {
     let base = base(3);
     let (mut at, mut pinned) = (0, [0, 0]);
     loop {
@@ -327,9 +328,9 @@ fn a_clean_up_between_the_calls_of_a_pin_removes_the_version_or_keeps_it() {
     assert!(pinned[0] > 0 && pinned[1] > 1, "{pinned:?}");
 }
 
-/// Clean-ups and pins that are killed at any call: what was acknowledged before and after holds.
+/// Kills clean-ups and pins at every call. What was acknowledged before or after must hold.
 #[test]
-fn what_was_killed_leaves_pins_as_they_were() {
+fn killed_operations_leave_pins_consistent() {
     let base = base(3);
     for is_pinned_first in [false, true] {
         for at in 0.. {
@@ -346,7 +347,7 @@ fn what_was_killed_leaves_pins_as_they_were() {
     for at in 0.. {
         let disk = base.fork();
         let is_whole = killed(&disk, at, |catalog| catalog.pin("docs", 1, ""));
-        // It was not acknowledged; if it is there all the same, it can be taken away.
+        // The pin was not acknowledged. If it exists nevertheless, it can be removed.
         clean(&catalog(&disk)).unwrap();
         check_all(&disk, "docs").unwrap();
         catalog(&disk).unpin("docs", 1).unwrap();
@@ -358,9 +359,9 @@ fn what_was_killed_leaves_pins_as_they_were() {
     }
 }
 
-/// A clean-up between any two calls of another ends well.
+/// A clean-up between any two calls of another succeeds.
 #[test]
-fn clean_ups_do_not_disturb_each_other() {
+fn concurrent_clean_ups_succeed() {
     let base = base(4);
     for at in 0.. {
         let disk = base.fork();
@@ -380,9 +381,9 @@ fn clean_ups_do_not_disturb_each_other() {
     }
 }
 
-/// Damage in the catalog that no length shows is found and mended where the publisher asks for it.
+/// A publisher that verifies finds and repairs corruption that leaves the length intact.
 #[test]
-fn what_is_damaged_is_stored_again_by_a_publisher_that_verifies() {
+fn a_verifying_publisher_repairs_corrupt_objects() {
     let disk = SimDisk::new();
     make_collection(&disk);
     let first = publish(&disk, "docs", COLLECTION).unwrap().version;
@@ -402,7 +403,7 @@ fn what_is_damaged_is_stored_again_by_a_publisher_that_verifies() {
     assert_eq!((repaired.files_sent, repaired.files_repaired), (1, 1));
     assert_eq!(check(&disk, &repaired.version), Ok(()));
     assert_eq!(again(true).files_repaired, 0);
-    // An unchanged collection is published all the same if the catalog lacks a file of it.
+    // An unchanged collection is published if the catalog lacks one of its files.
     let options = PublishOptions::default();
     let unless_there = || catalog(&disk).publish_if_changed("docs", COLLECTION, &options).unwrap();
     assert_eq!(unless_there(), None);

@@ -1,11 +1,12 @@
-//! Readers: swapping, sharing, what stays when a new version is bad, and stores that misbehave.
+//! Tests of readers: switching, sharing files, bad versions, and faulty origins.
 
-use super::super::cache_dir::{MARK, MARK_TEXT};
-use super::super::format::version_object;
-use super::super::{CatalogReader, CleanOptions, ReaderOptions};
 use super::faulty::Faulty;
 use super::*;
 use crate::ErrorKind;
+use crate::catalog::clean::clean_at;
+use crate::catalog::format::version_object;
+use crate::catalog::reader::cache_dir::{MARK, MARK_TEXT};
+use crate::catalog::{CatalogReader, CleanOptions, ReaderOptions};
 use crate::search::query::{all, eq};
 use crate::table::{ApproximateBuilder, ApproximateOptions};
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,7 +18,7 @@ fn reader(disk: &Arc<SimDisk>, name: &str) -> Result<CatalogReader> {
     catalog(disk).reader(name, Path::new(CACHE), ReaderOptions::default())
 }
 
-/// How many documents of each partition's version 2 the current version has.
+/// The number of documents with version 2 in the open version.
 fn twos(reader: &CatalogReader) -> u64 {
     reader.current().collection().unwrap().count(&eq("version", 2)).unwrap()
 }
@@ -28,7 +29,7 @@ fn cached(disk: &SimDisk) -> usize {
 }
 
 #[test]
-fn a_new_version_takes_the_place_of_the_old_one_and_shares_with_it() {
+fn refresh_switches_and_shares_unchanged_files() {
     let disk = SimDisk::new();
     make_collection(&disk);
     publish(&disk, "docs", COLLECTION).unwrap();
@@ -45,17 +46,17 @@ fn a_new_version_takes_the_place_of_the_old_one_and_shares_with_it() {
     assert_eq!((twos(&reader), reader.stats().swaps, reader.stats().version), (4, 1, 2));
     assert_eq!(reader.stats().files, 4 + 2);
     assert_eq!(cached(&disk), 4);
-    // Somebody still asks the old one.
+    // The old generation is still in use.
     assert_eq!(old.version().number, 1);
     assert_eq!(old.collection().unwrap().count(&eq("version", 2)).unwrap(), 0);
     old.collection().unwrap().verify().unwrap();
     assert_eq!(old.table().err().unwrap().kind(), ErrorKind::InvalidArgument);
-    // One reader for one directory.
+    // A cache directory can have one reader only.
     assert_eq!(super::reader::reader(&disk, "docs").err().unwrap().kind(), ErrorKind::Locked);
 }
 
 #[test]
-fn tables_swap_and_pinned_readers_do_not() {
+fn tables_switch_and_pinned_readers_stay() {
     let disk = SimDisk::new();
     make_table(&disk, 1);
     publish(&disk, "words", TABLE).unwrap();
@@ -74,7 +75,7 @@ fn tables_swap_and_pinned_readers_do_not() {
 }
 
 #[test]
-fn an_approximate_table_is_read_through_the_catalog() {
+fn reads_an_approximate_table() {
     let disk = SimDisk::new();
     let options =
         ApproximateOptions { value_width: 1, threads: 1, ..ApproximateOptions::default() };
@@ -95,7 +96,7 @@ fn an_approximate_table_is_read_through_the_catalog() {
 }
 
 #[test]
-fn a_bad_version_leaves_the_old_one_serving() {
+fn a_bad_version_leaves_the_old_one_open() {
     let disk = SimDisk::new();
     make_collection(&disk);
     publish(&disk, "docs", COLLECTION).unwrap();
@@ -136,7 +137,7 @@ fn a_bad_version_leaves_the_old_one_serving() {
 }
 
 #[test]
-fn a_reader_that_slept_finds_the_newest_and_not_what_was_cleaned() {
+fn a_reader_skips_removed_versions() {
     let disk = SimDisk::new();
     make_collection(&disk);
     publish(&disk, "docs", COLLECTION).unwrap();
@@ -146,14 +147,14 @@ fn a_reader_that_slept_finds_the_newest_and_not_what_was_cleaned() {
         publish(&disk, "docs", COLLECTION).unwrap();
     }
     let options = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
-    catalog(&disk).clean_at("docs", &options, i64::MAX).unwrap();
+    clean_at(&catalog(&disk), "docs", &options, i64::MAX).unwrap();
     reader.current().collection().unwrap().verify().unwrap();
     assert!(reader.refresh().unwrap());
     assert_eq!(reader.current().version().number, 5);
 }
 
 #[test]
-fn the_disk_of_a_reader_is_bounded() {
+fn the_cache_size_is_bounded() {
     let disk = SimDisk::new();
     make_collection(&disk);
     let bytes = publish(&disk, "docs", COLLECTION).unwrap().version.bytes();
@@ -171,14 +172,14 @@ fn the_disk_of_a_reader_is_bounded() {
     assert_eq!(reader.current().version().number, 2);
 }
 
-/// A catalog behind a network, and that network.
+/// A catalog behind a faulty network, and that network.
 fn behind(disk: &Arc<SimDisk>, seed: u64) -> (Catalog, Arc<Faulty>) {
     let faulty = Arc::new(Faulty::new(disk, seed));
     (Catalog { origin: faulty.clone(), disk: disk.clone() as DiskRef }, faulty)
 }
 
 #[test]
-fn what_was_fetched_is_not_fetched_again() {
+fn fetched_bytes_are_not_fetched_again() {
     let disk = SimDisk::new();
     disk.create_dir_all(Path::new("/tables")).unwrap();
     let options = BuildOptions { threads: 1, ..BuildOptions::default() };
@@ -197,7 +198,7 @@ fn what_was_fetched_is_not_fetched_again() {
     let version = publish(&disk, "words", TABLE).unwrap().version;
     let file = &version.files[0];
     assert!(file.bytes > 10 << 20, "more than two pieces");
-    // An attempt that was cut off in the second piece.
+    // An attempt that was interrupted in the second piece.
     let bytes = disk.files()[path].clone();
     let part = format!("{CACHE}/.{}.part", file.blake3);
     disk.write_raw(&Path::new(CACHE).join(MARK), MARK_TEXT);
@@ -207,17 +208,17 @@ fn what_was_fetched_is_not_fetched_again() {
     drop(open().unwrap());
     let fetched = network.bytes.load(Relaxed) as u64;
     assert!(fetched < file.bytes - (5 << 20) + 100_000, "{fetched} of {}", file.bytes);
-    // Whole and in its place: not fetched at all.
+    // A complete file is not fetched at all.
     drop(open().unwrap());
     assert!(network.bytes.load(Relaxed) as u64 - fetched < 100_000);
-    // A part of something else is found out, and does not stand in the way.
+    // A part with other content is detected and replaced.
     disk.remove(&Path::new(CACHE).join(format!("{}.firn", file.blake3))).unwrap();
     disk.write_raw(Path::new(&part), &vec![1; 5 << 20]);
     open().unwrap().current().table().unwrap().get(&7u32.to_le_bytes()).unwrap().unwrap();
 }
 
 #[test]
-fn a_reader_starts_without_its_catalog() {
+fn a_reader_starts_while_the_catalog_is_unavailable() {
     let disk = SimDisk::new();
     make_collection(&disk);
     publish(&disk, "docs", COLLECTION).unwrap();
@@ -236,7 +237,7 @@ fn a_reader_starts_without_its_catalog() {
 }
 
 #[test]
-fn over_a_store_that_misbehaves_every_version_is_whole_or_not_there() {
+fn versions_are_atomic_over_a_faulty_origin() {
     for seed in 1..=12 {
         let disk = SimDisk::new();
         make_collection(&disk);
@@ -251,14 +252,14 @@ fn over_a_store_that_misbehaves_every_version_is_whole_or_not_there() {
             let published = catalog.publish("docs", Path::new(COLLECTION), &options);
             failures += usize::from(published.is_err());
             let clean = CleanOptions { keep: 4, grace: Duration::ZERO, dry_run: false };
-            let _ = catalog.clean_at("docs", &clean, i64::MAX);
+            let _ = clean_at(&catalog, "docs", &clean, i64::MAX);
             failures += usize::from(reader.refresh().is_err());
             let now = reader.current();
             assert!(now.version().number >= seen, "seed {seed}: back to an older version");
             seen = now.version().number;
             assert_eq!(now.collection().unwrap().count(&all()).unwrap(), 12);
             now.collection().unwrap().verify().unwrap();
-            // Every version that is there is whole, and an acknowledged one is there.
+            // Every existing version is complete, and acknowledged versions exist.
             let there = check_all(&disk, "docs").unwrap_or_else(|e| panic!("seed {seed}: {e}"));
             if let Ok(published) = published {
                 assert!(there.contains(&published.version.number), "seed {seed}: {there:?}");

@@ -1,12 +1,18 @@
-//! Reads past the page cache, one by one and many at the same time.
+//! Reads that bypass the page cache, one after another and concurrently.
 
-use super::super::ring::ENTRIES;
-use super::*;
+use crate::disk::direct::Direct;
+use crate::disk::direct::buffer::PAGE;
+use crate::disk::direct::reads::BUFFER;
+#[cfg(target_os = "linux")]
+use crate::disk::direct::ring::{ENTRIES, RING, Ring};
+use crate::disk::direct::uncached_file::Extent;
+use crate::{Error, Result};
 use firndb_testing::{skipped, this_test};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 
-/// A file of these bytes; `None` where it cannot be read past the page cache.
+/// A file with these bytes; `None` if its file system has no reads that bypass the page cache.
 fn file_of(name: &str, bytes: &[u8]) -> Option<(Direct, PathBuf)> {
     let name = format!("firndb-direct-{name}-{}", std::process::id());
     let path = std::env::temp_dir().join(name);
@@ -14,20 +20,20 @@ fn file_of(name: &str, bytes: &[u8]) -> Option<(Direct, PathBuf)> {
     match Direct::open(&path) {
         Ok(file) => Some((file, path)),
         Err(e) => {
-            skipped(&this_test(), format!("no reads past the page cache: {e}"));
+            skipped(&this_test(), format!("no reads that bypass the page cache: {e}"));
             std::fs::remove_file(&path).unwrap();
             None
         }
     }
 }
 
-/// Extents, each with its number.
+/// Extents, each with its index.
 fn numbered(pieces: &[Extent]) -> impl Iterator<Item = Result<(Extent, usize)>> {
     pieces.iter().enumerate().map(|(number, &piece)| Ok((piece, number)))
 }
 
 #[test]
-fn long_reads_leave_no_memory_behind() {
+fn memory_of_long_reads_is_freed() {
     let bytes: Vec<u8> = (0..3u32 << 20).map(|i| (i * 7 % 251) as u8).collect();
     let Some((file, path)) = file_of("long", &bytes) else { return };
     let pieces: Vec<Extent> =
@@ -41,17 +47,25 @@ fn long_reads_leave_no_memory_behind() {
     file.read_many(numbered(&pieces), 32, visit).unwrap();
     assert_eq!(seen, pieces.len());
     assert!(file.read(5, 2 << 20).unwrap() == bytes[5..][..2 << 20]);
-    let mut kept = ROOM.with_borrow(|room| room.bytes.len());
-    RING.with_borrow(|ring| {
-        let buffers = ring.iter().flatten().flat_map(|ring| &ring.buffers);
-        kept += buffers.map(|buffer| buffer.bytes.len()).sum::<usize>();
-    });
-    assert!(kept <= ENTRIES as usize * 3 * PAGE, "{kept} bytes are kept");
+    let kept = BUFFER.with_borrow(|buffer| buffer.bytes.len()) + kept_by_ring();
+    assert!(kept <= 64 * 3 * PAGE, "{kept} bytes are kept");
     std::fs::remove_file(&path).unwrap();
 }
 
+/// Bytes in the buffers of this thread's ring.
+fn kept_by_ring() -> usize {
+    #[cfg(target_os = "linux")]
+    return RING.with_borrow(|ring| {
+        assert_eq!(ENTRIES, 64);
+        let buffers = ring.iter().flatten().flat_map(|ring| &ring.buffers);
+        buffers.map(|buffer| buffer.bytes.len()).sum::<usize>()
+    });
+    #[cfg(not(target_os = "linux"))]
+    0
+}
+
 #[test]
-fn reads_any_bytes_at_once_and_one_by_one() {
+fn any_range_can_be_read_concurrently_and_sequentially() {
     let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
     let Some((file, path)) = file_of("any", &bytes) else { return };
     let pieces: Vec<Extent> =
@@ -67,27 +81,31 @@ fn reads_any_bytes_at_once_and_one_by_one() {
         file.read_many(numbered(&pieces), depth, visit).unwrap();
         assert!(seen.iter().all(|&seen| seen));
     }
-    let mut number = 0;
+    let sequential = Direct::open_without_ring(&path).unwrap();
+    let mut order = Vec::new();
     let visit = |n: usize, read: &[u8]| {
-        number += usize::from(read == expected(n));
+        assert_eq!(read, expected(n));
+        order.push(n);
         Ok(())
     };
-    file.read_each(numbered(&pieces), visit).unwrap();
-    assert_eq!(number, pieces.len());
+    sequential.read_many(numbered(&pieces), 32, visit).unwrap();
+    assert!(order.into_iter().eq(0..pieces.len()), "one after another");
     assert_eq!(file.read(99_999, 1).unwrap(), bytes[99_999..]);
     assert!(file.read(99_999, 2).is_err());
-    let behind = [(0, 10), (99_999, 2)];
-    assert!(file.read_many(numbered(&behind), 4, |_, _| Ok(())).is_err());
+    let too_long = [(0, 10), (99_999, 2)];
+    for file in [&file, &sequential] {
+        assert!(file.read_many(numbered(&too_long), 4, |_, _| Ok(())).is_err());
+    }
     std::fs::remove_file(&path).unwrap();
 }
 
 #[test]
-fn extents_are_asked_for_when_there_is_room_for_their_reads() {
+fn extents_are_taken_only_when_a_slot_is_free() {
     let Some((file, path)) = file_of("room", &[7; 100_000]) else { return };
     let (asked, seen) = (Cell::new(0), Cell::new(0));
     let extents = (0..100).map(|i| {
         asked.set(asked.get() + 1);
-        // Four reads under way, and four that nobody has looked at.
+        // Four reads in flight, and four that are completed but not visited.
         assert!(asked.get() <= seen.get() + 8);
         Ok(((i * 700, 10), ()))
     });
@@ -101,9 +119,10 @@ fn extents_are_asked_for_when_there_is_room_for_their_reads() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// The disk has begun with the first before the kernel has them all.
+/// The device starts with the first group before the kernel has all reads.
 #[test]
-fn reads_go_to_the_kernel_in_groups_that_double() {
+#[cfg(target_os = "linux")]
+fn reads_are_submitted_in_groups_of_doubling_size() {
     let Some((file, path)) = file_of("groups", &[7; 100_000]) else { return };
     let groups = || {
         let take = |ring: &mut Ring| std::mem::take(&mut ring.groups);
@@ -121,16 +140,17 @@ fn reads_go_to_the_kernel_in_groups_that_double() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// Whoever finds extents, or looks at what came, may fail or panic: nothing more is asked for or
-/// handed over, and the next reads of the thread get their own bytes.
+/// The iterator of extents and the visitor may fail or panic. Then no more extents are taken or
+/// visited, and later reads of the thread get their own bytes.
 #[test]
-fn who_fails_ends_the_reads_and_spoils_no_others() {
+fn an_error_or_panic_ends_the_reads_and_leaves_later_ones_intact() {
     let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
     let Some((file, path)) = file_of("fails", &bytes) else { return };
+    let sequential = Direct::open_without_ring(&path).unwrap();
     let pieces: Vec<Extent> = (0..100).map(|i| (i * 700, 300)).collect();
     let check = |n: usize, read: &[u8]| assert_eq!(read, &bytes[n * 700..][..300]);
     for (number, panics) in [0, 1, 2, 5, 60].into_iter().flat_map(|n| [(n, false), (n, true)]) {
-        // Those that are asked for, then those that are handed over.
+        // Extents taken and extents visited.
         let counts = [Cell::new(0), Cell::new(0)];
         let fail = |n: usize, failing: bool, count: &Cell<usize>| {
             count.set(count.get() + 1);
@@ -151,12 +171,12 @@ fn who_fails_ends_the_reads_and_spoils_no_others() {
                 fail(n, !finds, &counts[1])
             };
             let done = catch_unwind(AssertUnwindSafe(|| match one_by_one {
-                true => file.read_each(extents, visit),
+                true => sequential.read_many(extents, 8, visit),
                 false => file.read_many(extents, 8, visit),
             }));
             assert_eq!(done.is_err(), panics);
-            let told = done.map_or_else(|_| "wanted".into(), |done| done.unwrap_err().to_string());
-            assert!(told.contains("wanted"), "{told}");
+            let error = done.map_or_else(|_| "wanted".into(), |done| done.unwrap_err().to_string());
+            assert!(error.contains("wanted"), "{error}");
             assert_eq!(counts[usize::from(!finds)].get(), number + 1, "none after it");
             let mut seen = 0;
             let visit = |n: usize, read: &[u8]| {

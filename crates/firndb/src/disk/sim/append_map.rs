@@ -1,19 +1,19 @@
-//! Append maps of the simulated disk: a memory file for each, so that what is stored or written shows in
-//! its map as on the real disk.
+//! Append maps of the simulated disk. Each has a real file without a name, so that stores and
+//! writes show in its map as on the real disk.
 
-use super::super::append_map::AppendMapFile;
-use super::super::{AppendMap, AppendMapWriter, AppendMode};
-use super::{Fault, Faults, State};
+use crate::disk::append_map::{AppendMap, AppendMapFile, AppendMapWriter, AppendMode};
+#[cfg(not(target_os = "linux"))]
+use crate::disk::os::anonymous;
+use crate::disk::sim::state::{Fault, Faults, State};
 use crate::{Error, Result};
 use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// The two sides of an append map over a copy of the file; what is appended goes to the file as well.
+/// Creates both sides of an append map over a copy of the file. Appends go to both.
 pub(super) fn append_map(
     all: &Arc<Mutex<State>>,
     state: &State,
@@ -29,19 +29,30 @@ pub(super) fn append_map(
     };
     let whole = state.files[id].whole();
     let failed = |e: io::Error| Error::io("map", path, e);
-    let copy = memfd_create("simulated append map", MemfdFlags::CLOEXEC);
-    let copy = File::from(copy.map_err(|e| failed(e.into()))?);
+    let copy = memory_file().map_err(failed)?;
     copy.write_all_at(&whole, 0).and_then(|()| copy.set_len(whole.len() as u64)).map_err(failed)?;
     let map = MmapOptions::new().len(whole.len()).map_raw(&copy).map_err(failed)?;
     let file = SimAppendMap { state: Arc::clone(all), id, path: path.into(), copy };
     Ok(AppendMap::new(map, end, Box::new(file), mode, path))
 }
 
+/// A file in memory where the system has such files, in the directory for temporary files
+/// otherwise.
+fn memory_file() -> io::Result<File> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{MemfdFlags, memfd_create};
+        Ok(memfd_create("simulated append map", MemfdFlags::CLOEXEC)?.into())
+    }
+    #[cfg(not(target_os = "linux"))]
+    anonymous(&std::env::temp_dir())
+}
+
 struct SimAppendMap {
     state: Arc<Mutex<State>>,
     id: usize,
     path: PathBuf,
-    /// What is mapped.
+    /// The mapped file.
     copy: File,
 }
 

@@ -1,10 +1,11 @@
-//! What a disk may look like after a power cut.
+//! The states in which a disk may be after power loss.
 //!
-//! Three things may each be there or not: a change of a name that no `sync_dir` followed, and the
-//! sectors of a file that no `sync` followed, and the file's length up to them. Synced bytes and
-//! names are in every image. A sector is 512 bytes: the most that a drive writes whole.
+//! Three things may or may not have reached the disk, independently: changes of names without a
+//! `sync_dir`, sectors of a file without a `sync`, and the length of the file. Synced bytes and
+//! names are in every image. A sector is 512 bytes, the largest atomic write of a drive.
 
-use super::{Content, Node, SimDisk, State, is_root, parent, settle};
+use crate::disk::paths::parent;
+use crate::disk::sim::state::{Content, Node, SimDisk, State, is_root, settle};
 use crate::testing::Rng;
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -13,29 +14,30 @@ use std::sync::Arc;
 
 const SECTOR: usize = 512;
 
-/// What became of the bytes of a file that were not synced.
+/// What happened to the unsynced bytes of a file.
 #[derive(Clone, Copy)]
 enum Tail {
     Kept,
     Dropped,
-    /// The length was written, the bytes were not.
+    /// The length was written, but not the bytes.
     Zeros,
-    /// As `Zeros`, on a disk that was used before.
+    /// `Zeros` on a disk with old data.
     Garbage,
-    /// Some sectors of it, up to some sector.
+    /// Some sectors up to a random one.
     Torn,
-    /// The sectors whose bits are set, counted from the first that is not durable; zeros else.
+    /// The sectors whose bits are set, counted from the first that is not durable; zeros elsewhere.
     Sectors(u64),
-    /// Each sector as it was after some append, each after another one.
+    /// Each sector in its state after a random append.
     Older,
-    /// The sector in which the durable part ends is garbage: the drive was rewriting it.
+    /// The sector that contains the end of the durable part is garbage, since the drive was
+    /// rewriting it.
     Spoiled,
 }
 
 impl SimDisk {
-    /// Up to `max` states of this disk after a power cut now, all different, each with a label
-    /// that names the cut. First the plain ones (all kept, all lost, only names, only data, one
-    /// thing lost), then random mixtures. The same seed gives the same images.
+    /// Up to `max` distinct states of this disk if the power failed now, each with a label. Starts
+    /// with the simple ones (all kept, all lost, only names, only data, one item lost), followed by
+    /// random mixtures. The same seed gives the same images.
     pub(crate) fn images(&self, seed: u64, max: usize) -> Vec<(String, Arc<SimDisk>)> {
         let state = self.state();
         let mut found = Images { seen: HashSet::new(), list: Vec::new(), at: state.log.len() };
@@ -73,13 +75,13 @@ impl SimDisk {
     }
 }
 
-/// Files with at most this many sectors that are not durable are shown in all their subsets.
+/// For files with at most this many unsynced sectors, all subsets are generated.
 const SUBSETS_MAX: usize = 5;
 
 impl SimDisk {
-    /// Up to `max` more states after a power cut now, in which all names are kept and a file lost
-    /// some of its sectors: every subset if there are few of them, every prefix, and sectors that
-    /// reached the disk at different moments.
+    /// Up to `max` further states if the power failed now, in which all names are kept and one file
+    /// lost some of its sectors: every subset if there are few, every prefix, and sectors that
+    /// reached the disk at different times.
     pub(crate) fn sector_images(&self, seed: u64, max: usize) -> Vec<(String, Arc<SimDisk>)> {
         let state = self.state();
         let mut found = Images { seen: HashSet::new(), list: Vec::new(), at: state.log.len() };
@@ -108,8 +110,8 @@ impl SimDisk {
         found.list
     }
 
-    /// This disk after a power cut now that destroyed the sectors which hold the ends of what is
-    /// durable in each file, where more was on its way into them.
+    /// This disk after power loss that destroyed, in each file, the sector that contains the end of
+    /// the durable part while it was being rewritten.
     pub(crate) fn spoiled_sectors(&self, seed: u64) -> Arc<SimDisk> {
         let random = RefCell::new(Rng(seed));
         SimDisk::with(self.state().image(&|_| true, &|_| Tail::Spoiled, &random))
@@ -137,8 +139,8 @@ impl Images {
 }
 
 impl State {
-    /// The disk after a reboot: the pending changes of which `name` says so, by number, and of each
-    /// file what `tail` says, by number.
+    /// The disk after a reboot, with the pending changes that `name` selects by number, and with
+    /// the tails of files that `tail` selects by number.
     fn image(
         &self,
         name: &dyn Fn(usize) -> bool,
@@ -149,7 +151,7 @@ impl State {
         settle(&mut names, self.pending.clone(), |n, _| name(n));
         let mut image = State::default();
         for (path, node) in names {
-            // A directory that was lost took its files along. Parents sort before children.
+            // A lost directory loses its files. Parents sort before children.
             let dir = parent(&path);
             if !is_root(dir) && image.names.get(dir) != Some(&Node::Dir) {
                 continue;
@@ -166,7 +168,7 @@ impl State {
         }
         image.durable = image.names.clone();
         image.mounts = self.mounts.clone();
-        // A removal that was lost takes its space back.
+        // If a removal was lost, its file still occupies space.
         image.space = self.space.map(|space| space.max(image.used()));
         image.is_sparse = self.is_sparse;
         image
@@ -189,7 +191,7 @@ impl State {
 }
 
 impl Content {
-    /// Number of sectors that hold bytes which are not durable.
+    /// Number of sectors with unsynced bytes.
     fn unsynced_sectors(&self) -> usize {
         self.bytes.len().div_ceil(SECTOR) - (self.synced / SECTOR).min(self.bytes.len() / SECTOR)
     }
@@ -198,7 +200,7 @@ impl Content {
         self.synced < self.bytes.len() || self.reserved < self.capacity
     }
 
-    /// What is left: what was synced, and of the rest what `tail` says.
+    /// The file after power loss: its synced bytes and the tail.
     fn after_cut(&self, tail: Tail, random: &mut Rng) -> Content {
         let mut bytes = self.bytes_after_cut(tail, random);
         bytes.extend_from_slice(self.under.get(bytes.len()..).unwrap_or(&[]));
@@ -212,7 +214,7 @@ impl Content {
         Content { synced, bytes, capacity, reserved: capacity, is_sparse, ..Content::default() }
     }
 
-    /// Up to `to` there is what was there before: zeros, in most files.
+    /// Fills `left` up to `to` with the old durable content, which is zeros in most files.
     fn lose(&self, left: &mut Vec<u8>, to: usize) {
         let under = self.under.get(left.len()..to.min(self.under.len())).unwrap_or(&[]);
         left.extend_from_slice(under);
@@ -241,7 +243,7 @@ impl Content {
                 while left.len() < length {
                     let from = left.len();
                     let to = length.min((from / SECTOR + 1) * SECTOR);
-                    // What the file's length was when this sector was written, or before that.
+                    // The length of the file at a time when this sector was written.
                     let then = match self.marks.len() as u64 {
                         0 => to,
                         n => self.marks[random.below(n) as usize].clamp(from, to),

@@ -1,14 +1,14 @@
-//! Sweeps: the same work again and again, with another operation going wrong each time.
+//! Sweeps: repeat a workload and let a different operation fail each time.
 
-use super::{Fault, SimDisk};
+use crate::disk::sim::state::{Fault, SimDisk};
 use std::sync::Arc;
 
 impl SimDisk {
-    /// Cuts the power before operation 0, 1, 2, ... of `work`, and after the last, and shows
-    /// `check` up to `max` images of each cut. Every run starts from a fork of this disk.
+    /// Cuts the power before each operation of `work` and after the last, and passes up to `max`
+    /// images of each cut to `check`. Every run starts from a fork of this disk.
     ///
-    /// `work` must go on after errors or return; what it returns (say, how much was acknowledged)
-    /// is handed to `check` with the label of the image. Returns the number of images.
+    /// `work` must continue after errors or return. Its result (for example, the acknowledged
+    /// writes) is passed to `check` with the label of the image. Returns the number of images.
     pub(crate) fn each_crash<T>(
         &self,
         seed: u64,
@@ -29,8 +29,8 @@ impl SimDisk {
         images
     }
 
-    /// Fails operation 0, 1, 2, ... of `work`, in every way, once and for ever, and shows `check`
-    /// the healed disk each time; `disk.images` tells it what a power cut would leave.
+    /// Fails each operation of `work` in every way, once and permanently, and passes the healed
+    /// disk to `check`, which may inspect the `images` of a power cut as well.
     ///
     /// Returns the number of runs.
     pub(crate) fn each_fault<T>(
@@ -62,7 +62,7 @@ impl SimDisk {
         runs
     }
 
-    /// Number of operations of `work` when nothing goes wrong.
+    /// Number of operations of `work` without faults.
     fn operations_of<T>(&self, work: &mut impl FnMut(Arc<SimDisk>) -> T) -> usize {
         let disk = self.fork();
         work(Arc::clone(&disk));

@@ -1,8 +1,11 @@
-//! The simulated disk forgets what it may forget, and nothing else.
+//! The simulated disk loses everything that a real one may lose, and nothing else.
 
-use super::super::{Disk, parent};
-use super::*;
+use crate::disk::paths::parent;
+use crate::disk::sim::state::{Fault, SimDisk};
+use crate::disk::traits::{Append, Disk};
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
 
 const SEED: u64 = 7;
 const MANY: usize = 500;
@@ -14,15 +17,15 @@ fn disk() -> Arc<SimDisk> {
     disk
 }
 
-/// A file that is synced up to here, while its name is not.
-fn synced(disk: &SimDisk, path: &str, bytes: &[u8]) -> Box<dyn super::super::Append> {
+/// Creates a file with synced bytes, but without syncing its name.
+fn synced(disk: &SimDisk, path: &str, bytes: &[u8]) -> Box<dyn Append> {
     let mut file = disk.create(Path::new(path)).unwrap();
     file.append(bytes).unwrap();
     file.sync().unwrap();
     file
 }
 
-/// The different values that `look` takes over all images.
+/// The set of values of `look` over all images.
 fn seen<T: Ord>(disk: &SimDisk, look: impl Fn(&SimDisk) -> T) -> BTreeSet<T> {
     disk.images(SEED, MANY).iter().map(|(_, image)| look(image)).collect()
 }
@@ -51,7 +54,7 @@ fn synced_bytes_under_a_durable_name_are_in_every_image() {
 }
 
 #[test]
-fn a_name_needs_its_directory_synced_and_a_sync_of_the_file_is_not_enough() {
+fn a_name_is_durable_only_after_a_sync_of_its_directory() {
     let disk = disk();
     drop(synced(&disk, "/d/a", b"a"));
     assert_eq!(seen(&disk, |i| has(i, "/d/a")), BTreeSet::from([false, true]));
@@ -61,7 +64,7 @@ fn a_name_needs_its_directory_synced_and_a_sync_of_the_file_is_not_enough() {
 }
 
 #[test]
-fn a_rename_is_seen_whole_or_not_at_all() {
+fn a_rename_is_atomic() {
     let disk = disk();
     drop((synced(&disk, "/d/new", b"new"), synced(&disk, "/d/file", b"old")));
     disk.sync_dir(Path::new("/d")).unwrap();
@@ -71,7 +74,7 @@ fn a_rename_is_seen_whole_or_not_at_all() {
 }
 
 #[test]
-fn names_change_in_any_order_but_one_name_in_its_own() {
+fn changes_of_different_names_are_reordered_and_those_of_one_name_are_not() {
     let disk = disk();
     drop((synced(&disk, "/d/old", b""), synced(&disk, "/d/tmp", b"")));
     disk.sync_dir(Path::new("/d")).unwrap();
@@ -89,7 +92,7 @@ fn names_change_in_any_order_but_one_name_in_its_own() {
 }
 
 #[test]
-fn a_lost_directory_takes_its_files_along() {
+fn a_lost_directory_loses_its_files() {
     let disk = disk();
     disk.fail_at(disk.ops() + 2, Fault::Io); // The sync of `/d` after `create_dir /d/e`.
     assert!(disk.create_dir_all(Path::new("/d/e")).is_err());
@@ -101,7 +104,7 @@ fn a_lost_directory_takes_its_files_along() {
 }
 
 #[test]
-fn what_a_failed_sync_lost_stays_lost() {
+fn data_lost_by_a_failed_sync_stays_lost() {
     let disk = disk();
     let mut file = synced(&disk, "/d/a", b"safe");
     file.append(b"lost").unwrap();
@@ -118,7 +121,7 @@ fn what_a_failed_sync_lost_stays_lost() {
 }
 
 #[test]
-fn nothing_happens_after_the_cut() {
+fn operations_after_a_power_cut_have_no_effect() {
     let disk = disk();
     let mut file = synced(&disk, "/d/a", b"a");
     let held = disk.lock(Path::new("/d/lock")).unwrap();
@@ -145,7 +148,7 @@ fn nothing_happens_after_the_cut() {
 }
 
 #[test]
-fn a_full_disk_refuses_what_needs_space() {
+fn a_full_disk_refuses_operations_that_need_space() {
     let disk = disk();
     let mut file = synced(&disk, "/d/a", b"a");
     disk.fail_from(disk.ops(), Fault::Short);
@@ -157,7 +160,7 @@ fn a_full_disk_refuses_what_needs_space() {
 }
 
 #[test]
-fn images_come_from_the_seed_and_forks_live_apart() {
+fn images_depend_on_the_seed_and_forks_are_independent() {
     let disk = disk();
     synced(&disk, "/d/a", b"a").append(&[3; 5000]).unwrap();
     let look = |seed| -> Vec<_> {

@@ -23,7 +23,7 @@ fn document() -> Document {
 }
 
 #[test]
-fn an_entry_is_these_bytes() {
+fn entry_encoding() {
     let document = Document::new().set("string", "S").set("bool", true).payload(*b"{}");
     let document = encode_document(&schema(), &document).unwrap();
     let documents = BTreeMap::from([("a".to_string(), document), ("b".to_string(), vec![])]);
@@ -44,7 +44,7 @@ fn an_entry_is_these_bytes() {
 }
 
 #[test]
-fn the_other_records_are_these_bytes() {
+fn encodings_of_other_records() {
     let number = |n: u8| [&[n][..], &[0; 15]].concat();
     let changes = [
         Change { id: Id(1), key: b"k".to_vec(), document: Some(b"d".to_vec()) },
@@ -77,7 +77,7 @@ fn the_other_records_are_these_bytes() {
 }
 
 #[test]
-fn documents_come_back_with_their_fields_in_the_order_of_the_schema() {
+fn documents_round_trip_in_schema_order() {
     let bytes = encode_document(&schema(), &document()).unwrap();
     let back = decode_document(&schema(), &bytes).unwrap();
     let names: Vec<&str> = back.fields().map(|(name, _)| name).collect();
@@ -95,7 +95,7 @@ fn documents_come_back_with_their_fields_in_the_order_of_the_schema() {
 }
 
 #[test]
-fn chunks_lists_and_names_come_back() {
+fn chunks_lists_and_names_round_trip() {
     let changes = vec![
         Change { id: id_of(b"a"), key: b"a".to_vec(), document: Some(b"doc".to_vec()) },
         Change { id: id_of(b"b"), key: b"b".to_vec(), document: None },
@@ -125,14 +125,14 @@ fn chunks_lists_and_names_come_back() {
 }
 
 #[test]
-fn a_newer_version_is_told_from_damage() {
+fn a_newer_version_is_unsupported_not_corrupt() {
     let mut meta = encode_meta(0, &Partitioning::by_hash(1), &schema());
     meta[0] = 2;
     assert_eq!(decode_meta(&meta).err().unwrap().kind(), ErrorKind::UnsupportedVersion);
 }
 
 #[test]
-fn damage_is_an_error_or_another_value_and_never_a_panic() {
+fn corrupt_records_never_panic() {
     let document = encode_document(&schema(), &document()).unwrap();
     let changes =
         [Change { id: id_of(b"a"), key: b"a".to_vec(), document: Some(document.clone()) }];

@@ -1,4 +1,4 @@
-//! What the indexer promises, one thing at a time.
+//! Tests of single operations of the indexer.
 
 use super::*;
 use crate::{Error, ErrorKind};
@@ -13,7 +13,7 @@ fn two_feeds(disk: &Arc<SimDisk>) -> Indexer {
 }
 
 #[test]
-fn a_new_version_of_a_feed_adds_updates_removes_and_dirties_only_what_changed() {
+fn a_feed_adds_updates_removes_and_dirties_only_changed_partitions() {
     let disk = SimDisk::new();
     let mut indexer = two_feeds(&disk);
     let before = disk.files();
@@ -38,21 +38,21 @@ fn a_new_version_of_a_feed_adds_updates_removes_and_dirties_only_what_changed() 
 }
 
 #[test]
-fn of_the_documents_of_a_key_that_of_the_first_source_is_published() {
+fn the_document_of_the_smallest_source_is_published() {
     let disk = SimDisk::new();
     let mut indexer = two_feeds(&disk);
-    // A source that comes later in the alphabet waits behind `a`...
+    // The document of a source later in the alphabet is hidden by that of `a`...
     let applied = indexer.apply("b", items(&feed([("k1", "red", 7), ("k9", "red", 7)]))).unwrap();
     assert_eq!((applied.added, applied.dirty), (2, vec!["red".to_string()]));
     indexer.publish().unwrap();
     assert_eq!(published(&indexer)["red"]["k1"], doc("red", 1));
     let applied = change(&mut indexer, "b", &[("k1", Some(doc("red", 8)))]).unwrap();
     assert_eq!((applied.updated, applied.dirty.len()), (1, 0));
-    // ... until its document goes.
+    // ... until the latter is removed.
     assert!(indexer.delete("a", "k1").unwrap());
     indexer.publish().unwrap();
     assert_eq!(published(&indexer)["red"]["k1"], doc("red", 8));
-    // One that comes earlier replaces them, whenever it comes.
+    // The document of a source earlier in the alphabet replaces them, whenever it is added.
     assert!(indexer.upsert("A", "k9", &document("k9", &doc("blue", 9))).unwrap());
     assert_eq!(indexer.publish().unwrap().rebuilt, ["blue", "red"]);
     let content = published(&indexer);
@@ -63,7 +63,7 @@ fn of_the_documents_of_a_key_that_of_the_first_source_is_published() {
 }
 
 #[test]
-fn single_changes_say_whether_they_changed_something() {
+fn upsert_and_delete_report_whether_they_changed_anything() {
     let disk = SimDisk::new();
     let mut indexer = two_feeds(&disk);
     assert!(!indexer.upsert("a", "k1", &document("k1", &doc("red", 1))).unwrap());
@@ -76,7 +76,7 @@ fn single_changes_say_whether_they_changed_something() {
 }
 
 #[test]
-fn a_key_that_a_feed_repeats_has_its_last_document() {
+fn the_last_document_of_a_repeated_key_is_used() {
     let disk = SimDisk::new();
     let mut indexer = two_feeds(&disk);
     let versions = [2, 3, 1].map(|v| Ok(("k1", document("k1", &doc("red", v)))));
@@ -87,7 +87,7 @@ fn a_key_that_a_feed_repeats_has_its_last_document() {
 }
 
 #[test]
-fn a_feed_with_a_mistake_changes_nothing() {
+fn an_invalid_feed_changes_nothing() {
     let disk = SimDisk::new();
     let mut indexer = two_feeds(&disk);
     let before = published(&indexer);
@@ -107,7 +107,7 @@ fn a_feed_with_a_mistake_changes_nothing() {
     assert_eq!(indexer.status().unwrap().dirty.len(), 0);
     indexer.publish().unwrap();
     assert_eq!(published(&indexer), before);
-    // One that is known in time is left out, and what is not finished changes nothing.
+    // A rejected document can be skipped, and an unfinished feed changes nothing.
     let mut feed = indexer.feed("a").unwrap();
     feed.add("k1", &document("k1", &doc("red", 1))).unwrap();
     feed.add("x", &Document::new()).unwrap_err();
@@ -122,7 +122,7 @@ fn a_feed_with_a_mistake_changes_nothing() {
 }
 
 #[test]
-fn an_index_is_opened_as_it_was_made() {
+fn an_index_opens_only_with_its_schema_and_partitioning() {
     let disk = SimDisk::new();
     assert_eq!(open(&disk).err().unwrap().kind(), ErrorKind::NotFound);
     two_feeds(&disk).close().unwrap();
@@ -141,7 +141,7 @@ fn an_index_is_opened_as_it_was_made() {
 }
 
 #[test]
-fn documents_are_divided_anew_and_a_lost_collection_is_made_again() {
+fn repartitions_and_rebuilds_a_lost_collection() {
     let disk = SimDisk::new();
     let mut indexer = two_feeds(&disk);
     let a: Feed = published(&indexer).into_values().flatten().collect();
@@ -165,7 +165,7 @@ fn documents_are_divided_anew_and_a_lost_collection_is_made_again() {
 }
 
 #[test]
-fn several_threads_make_what_one_makes() {
+fn several_threads_produce_the_same_files_as_one() {
     let many: Feed = (0..200).map(|n| (format!("n{n}"), doc(&format!("g{}", n % 5), n))).collect();
     let files = |threads| {
         let disk = SimDisk::new();
@@ -185,7 +185,7 @@ fn several_threads_make_what_one_makes() {
 }
 
 #[test]
-fn a_partition_that_does_not_fit_into_memory_is_an_error_and_stays_dirty() {
+fn a_partition_over_the_memory_limit_fails_and_stays_dirty() {
     let disk = SimDisk::new();
     drop(two_feeds(&disk));
     let (dir, options) = (Path::new(DIR), Options { memory: 1, ..options() });
@@ -197,7 +197,7 @@ fn a_partition_that_does_not_fit_into_memory_is_an_error_and_stays_dirty() {
 }
 
 #[test]
-fn more_partitions_than_a_collection_has_are_refused_before_one_is_written() {
+fn too_many_partitions_are_rejected_before_any_is_written() {
     let disk = SimDisk::new();
     let mut indexer = open_as(&disk, Partitioning::by_field("group")).unwrap();
     let groups = crate::search::MAX_PARTITIONS + 1;
@@ -208,7 +208,7 @@ fn more_partitions_than_a_collection_has_are_refused_before_one_is_written() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.message().contains("index rebuild --partitions"), "{error}");
     assert_eq!(disk.files(), before);
-    // An empty one does not count.
+    // Empty partitions do not count.
     indexer.delete("a", "n0").unwrap();
     indexer.repartition(Partitioning::by_hash(4)).unwrap();
     assert_eq!(indexer.publish().unwrap().documents as usize, groups - 1);

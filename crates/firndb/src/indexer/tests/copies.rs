@@ -1,6 +1,6 @@
-//! Collections that are not the ones that the log knows, whatever their numbers are: older and
-//! newer copies, those of other indexes, and some that are put there while the index is open. And
-//! copies that are right: backups.
+//! Tests of collections that are not the published one, whatever their numbers: older and newer
+//! copies, those of other indexes, and replacements made while the index is open. And tests of
+//! backups.
 
 use super::*;
 use crate::ErrorKind;
@@ -18,21 +18,21 @@ fn files(disk: &SimDisk, part: &str) -> Files {
     disk.files().into_iter().filter(|(path, _)| path.starts_with(&dir)).collect()
 }
 
-/// A disk with a log and a collection from anywhere.
+/// A disk with a log and a collection of different origin.
 fn combined(log: &Files, collection: &Files) -> Arc<SimDisk> {
     let disk = SimDisk::new();
     log.iter().chain(collection).for_each(|(path, bytes)| disk.write_raw(path, bytes));
     disk
 }
 
-/// A moment in the life of an index.
+/// The state of an index after a step.
 struct Moment {
     log: Files,
     collection: Files,
     wanted: Content,
 }
 
-/// What an index looks like after each of many steps, some of which are not published.
+/// The states of an index after each of many steps, some of which are not published.
 fn life(rng: &mut Rng, steps: i64) -> Vec<Moment> {
     let disk = SimDisk::new();
     let by = Partitioning::by_field("group");
@@ -54,7 +54,7 @@ fn life(rng: &mut Rng, steps: i64) -> Vec<Moment> {
 }
 
 #[test]
-fn a_log_with_any_collection_publishes_what_the_log_has() {
+fn publishes_the_contents_of_the_log_over_any_collection() {
     let mut rng = Rng(SEED);
     let lives = [life(&mut rng, 9), life(&mut rng, 9)];
     let (mut known, mut remade) = (0, 0);
@@ -67,7 +67,7 @@ fn a_log_with_any_collection_publishes_what_the_log_has() {
                 true => remade += 1,
                 false => known += 1,
             }
-            // Its own one is known, also where it is that of the step before.
+            // The collection of this state is recognized; that of the state before may be.
             assert!(other != n || !indexer.is_remade(), "{what}");
             indexer.publish().unwrap();
             assert_eq!(published(&indexer), moment.wanted, "{what}");
@@ -86,7 +86,7 @@ fn a_log_with_any_collection_publishes_what_the_log_has() {
 }
 
 #[test]
-fn a_collection_that_is_replaced_while_the_index_is_open_is_left_alone() {
+fn a_collection_replaced_while_open_is_not_modified() {
     let moments = life(&mut Rng(SEED), 5);
     let (now, old) = (&moments[3], &moments[0]);
     let collection = Path::new(DIR).join("collection");
@@ -114,7 +114,7 @@ fn a_collection_that_is_replaced_while_the_index_is_open_is_left_alone() {
     }
     let away = Path::new("/away");
     work(&disk, &|| disk.move_dirs(&[(&collection, away), (new, &collection)]));
-    // Other files in the same directory: a set of the same number, and of the next one.
+    // Other files in the same directory: a set with the same number, and with the next number.
     let is_set = |path: &Path| path.to_string_lossy().contains("/set-");
     for next in [0, 1] {
         let disk = combined(&now.log, &now.collection);
@@ -138,7 +138,7 @@ fn open_backup(disk: &Arc<SimDisk>) -> Result<Indexer> {
 }
 
 #[test]
-fn a_backup_goes_on_by_itself() {
+fn a_backup_is_an_independent_index() {
     let moments = life(&mut Rng(SEED), 6);
     let disk = combined(&moments[4].log, &moments[4].collection);
     let mut indexer = open(&disk).unwrap();
@@ -159,7 +159,7 @@ fn a_backup_goes_on_by_itself() {
     copy.publish().unwrap();
     assert_eq!(published(&copy)["red"]["k1"], doc("red", 100));
     assert_eq!(published(&indexer), wanted, "the original has files of its own");
-    // What is there is no backup of this index, or none any more.
+    // Directories that are no backup of this index, or no longer.
     for (name, bytes) in [("/other/log/x", b"x"), ("/third/collection/y", b"y")] {
         disk.write_raw(Path::new(name), bytes);
         let dir = Path::new(name).ancestors().nth(2).unwrap();
@@ -173,7 +173,7 @@ fn a_backup_goes_on_by_itself() {
 }
 
 #[test]
-fn a_backup_that_is_cut_off_can_be_opened_or_made_again() {
+fn an_interrupted_backup_opens_and_can_be_repeated() {
     let moments = life(&mut Rng(SEED), 6);
     let base = combined(&moments[1].log, &moments[1].collection);
     let mut indexer = open(&base).unwrap();

@@ -1,5 +1,5 @@
-//! Power cuts and failing calls at every operation of every kind of work, and damaged bytes: what
-//! is there afterwards is the state before or the one after, whole, and work goes on.
+//! Power loss and failing calls at every I/O operation of every kind of work, and corrupt bytes:
+//! afterwards the state before or after the work is found, complete, and work continues.
 
 use super::*;
 use crate::bytes::testing::damage;
@@ -12,7 +12,7 @@ const SEED: u64 = 20_261_122;
 
 type Work = fn(&mut Indexer) -> Result<()>;
 
-/// A feed that goes through the log in chunks.
+/// A feed that is spooled to the log in chunks.
 fn long_feed() -> Feed {
     let mut long: Feed = (0..14).map(|n| (format!("n{n}"), doc("red", n))).collect();
     long.extend(feed([("k1", "blue", 5), ("k3", "red", 1)]));
@@ -32,7 +32,7 @@ const WORKS: [(&str, Work); 5] = [
     ("another division", |indexer| indexer.repartition(Partitioning::by_hash(3))),
 ];
 
-/// An index of two sources that is published.
+/// A published index with two sources.
 fn base() -> Arc<SimDisk> {
     let disk = SimDisk::new();
     let mut indexer = open_as(&disk, Partitioning::by_field("group")).unwrap();
@@ -44,7 +44,7 @@ fn base() -> Arc<SimDisk> {
     disk.fork()
 }
 
-/// How far the work came.
+/// How far the work got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Done {
     Nothing,
@@ -77,7 +77,8 @@ impl Expected {
         Expected { old, new }
     }
 
-    /// Judges a disk: what is published, what is after the next publish, and that work goes on.
+    /// Checks the published content, the content after the next publication, and that work
+    /// continues.
     fn judge(&self, label: &str, disk: &Arc<SimDisk>, done: Done, work: Work) {
         let mut indexer = open(disk).unwrap_or_else(|e| panic!("{label}: cannot open: {e:?}"));
         let found = published(&indexer);
@@ -95,7 +96,7 @@ impl Expected {
 }
 
 #[test]
-fn a_power_cut_leaves_the_state_before_or_after() {
+fn power_loss_leaves_the_state_before_or_after() {
     let base = base();
     for (name, work) in WORKS {
         let expected = Expected::of(&base, work);
@@ -111,7 +112,7 @@ fn a_power_cut_leaves_the_state_before_or_after() {
 }
 
 #[test]
-fn a_power_cut_while_an_index_is_made_leaves_one_or_none() {
+fn power_loss_during_creation_leaves_an_index_or_none() {
     let create = |disk: &Arc<SimDisk>| {
         let mut indexer = open_as(disk, Partitioning::by_hash(2))?;
         indexer.apply("a", items(&feed([("k1", "red", 1)])))?;
@@ -133,7 +134,7 @@ fn a_power_cut_while_an_index_is_made_leaves_one_or_none() {
 }
 
 #[test]
-fn a_failed_call_is_reported_and_harms_nothing() {
+fn a_failed_call_is_reported_and_leaves_a_consistent_state() {
     let base = base();
     for (name, work) in WORKS {
         let expected = Expected::of(&base, work);
@@ -150,9 +151,9 @@ fn a_failed_call_is_reported_and_harms_nothing() {
     }
 }
 
-/// After an error the same handle goes on, as far as the log lets it, and comes to the right state.
+/// After an error the same handle continues as far as the log allows, and reaches the right state.
 #[test]
-fn an_index_goes_on_after_a_full_disk() {
+fn an_index_continues_after_a_full_disk() {
     let base = base();
     for (name, work) in WORKS {
         let expected = Expected::of(&base, work);
@@ -176,10 +177,10 @@ fn an_index_goes_on_after_a_full_disk() {
     }
 }
 
-/// Damage anywhere gives an error, or what is right. It may cost the log its end, as far as that
-/// was not sealed; then the collection is what is left of the log, though it was made of more.
+/// Corruption anywhere gives an error or the right content. It may truncate the unsealed end of the
+/// log; then the collection is rebuilt from the rest of the log.
 #[test]
-fn damaged_bytes_never_give_a_wrong_answer() {
+fn corruption_never_gives_a_wrong_answer() {
     let base = base();
     let work = WORKS[0].1;
     let expected = Expected::of(&base, work);
@@ -222,7 +223,7 @@ fn damaged_bytes_never_give_a_wrong_answer() {
     assert!(errors > 300, "{errors} errors, {shortened} shortened");
 }
 
-/// What the newest version in the catalog holds; nothing if there is none.
+/// The content of the newest version in the catalog; nothing if there is none.
 fn cataloged(disk: &Arc<SimDisk>) -> Option<Content> {
     let catalog = Catalog::open_on(disk.clone() as DiskRef, Path::new("/catalog"));
     catalog.newest("cars").ok()?;
@@ -240,7 +241,7 @@ fn publish_to_catalog(disk: &Arc<SimDisk>, work: Work) -> Result<u64> {
 }
 
 #[test]
-fn a_power_cut_between_index_and_catalog_is_made_up_for() {
+fn publication_to_a_catalog_is_completed_after_power_loss() {
     let base = base();
     let nothing: Work = |_| Ok(());
     publish_to_catalog(&base, nothing).unwrap();

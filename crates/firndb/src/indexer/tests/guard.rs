@@ -1,5 +1,5 @@
-//! What an index does not let happen: that a feed which was cut off takes documents away, and that
-//! somebody else changes its collection.
+//! Tests of what an index prevents: the loss of documents through a truncated feed, and changes of
+//! its collection from outside.
 
 use super::*;
 use crate::ErrorKind;
@@ -12,7 +12,7 @@ fn many(documents: i64) -> Feed {
     (0..documents).map(|n| (format!("n{n}"), doc(&format!("g{}", n % 3), n))).collect()
 }
 
-/// An index in which source `a` has so many documents, which are published.
+/// An index whose source `a` has this many published documents.
 fn index_of(documents: i64) -> (Arc<SimDisk>, Indexer) {
     let disk = SimDisk::new();
     let mut indexer = open_as(&disk, Partitioning::by_field("group")).unwrap();
@@ -22,7 +22,7 @@ fn index_of(documents: i64) -> (Arc<SimDisk>, Indexer) {
     (disk, indexer)
 }
 
-/// A complete feed of source `a` of its first documents, and of how many rows were left out.
+/// A feed of the first documents of source `a`, with a number of rows left out.
 fn feed_of(
     indexer: &mut Indexer,
     documents: i64,
@@ -41,9 +41,9 @@ fn feed_of(
 }
 
 #[test]
-fn a_feed_that_removes_too_much_is_refused_and_changes_nothing() {
+fn a_feed_that_removes_too_much_is_rejected_and_changes_nothing() {
     use Removals::{All, Guarded, Share};
-    // Documents there are, documents in the feed, rows left out, what is allowed; whether it is.
+    // Documents before, documents in the feed, rows left out, the limit; whether it is allowed.
     let cases = [
         (300, 1, 0, None, false),
         (300, 0, 0, None, false),
@@ -83,7 +83,7 @@ fn a_feed_that_removes_too_much_is_refused_and_changes_nothing() {
         for part in [said.as_str()].into_iter().chain(how) {
             assert!(error.message().contains(part), "{case}: no `{part}` in: {error}");
         }
-        // Nothing of it, also what it would have added, and also after the next opening.
+        // Nothing is applied, not even additions, nor by the next opening.
         assert!(indexer.status().unwrap().dirty.is_empty(), "{case}");
         assert!(indexer.publish().unwrap().rebuilt.is_empty(), "{case}");
         assert_eq!(published(&indexer), before, "{case}");
@@ -94,10 +94,10 @@ fn a_feed_that_removes_too_much_is_refused_and_changes_nothing() {
     }
 }
 
-/// `apply` goes by the options, single changes are not limited, and a source that is new has
-/// nothing to lose.
+/// `apply` uses the limit of the options, single changes are not limited, and a new source has no
+/// documents to remove.
 #[test]
-fn the_limit_is_an_option_and_concerns_complete_feeds() {
+fn the_removal_limit_is_an_option_for_feeds_only() {
     let (disk, mut indexer) = index_of(300);
     let error = indexer.apply("a", items(&many(1))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -117,7 +117,7 @@ fn collection(disk: &Arc<SimDisk>, dir: &Path) -> Collection {
     Collection::open_on(disk.clone() as DiskRef, dir).unwrap()
 }
 
-/// What changes a collection that is refused.
+/// The error of changing a collection.
 fn refused(collection: &Collection) -> String {
     let before = collection.version();
     let error = collection.change().err().unwrap();
@@ -131,7 +131,7 @@ fn refused(collection: &Collection) -> String {
 }
 
 #[test]
-fn the_collection_of_an_index_is_changed_by_the_index_alone() {
+fn only_the_index_can_change_its_collection() {
     let (disk, mut indexer) = index_of(30);
     let dir = Path::new(DIR).join("collection");
     let said = refused(&collection(&disk, &dir));
@@ -140,7 +140,7 @@ fn the_collection_of_an_index_is_changed_by_the_index_alone() {
     }
     indexer.delete("a", "n29").unwrap();
     indexer.publish().unwrap();
-    // A copy elsewhere keeps the mark until it is taken off.
+    // A copy elsewhere keeps the mark until it is removed.
     let copy = Path::new("/copy");
     for (path, bytes) in disk.files().into_iter().filter(|(path, _)| path.starts_with(&dir)) {
         disk.write_raw(&copy.join(path.file_name().unwrap()), &bytes);
@@ -154,9 +154,9 @@ fn the_collection_of_an_index_is_changed_by_the_index_alone() {
     change.commit().unwrap();
 }
 
-/// An index that was made before there was a mark gets it, and one whose collection is lost, too.
+/// Indexes of older releases, and those whose collection was lost, are marked when opened.
 #[test]
-fn an_index_without_a_mark_gets_it() {
+fn an_index_without_the_mark_is_marked() {
     let (disk, indexer) = index_of(30);
     indexer.close().unwrap();
     let dir = Path::new(DIR).join("collection");
@@ -188,7 +188,7 @@ fn an_index_without_a_mark_gets_it() {
 }
 
 #[test]
-fn a_power_cut_or_a_failure_while_the_mark_is_made_harms_nothing() {
+fn power_loss_or_failure_while_marking_is_harmless() {
     const SEED: u64 = 20_261_128;
     let (disk, indexer) = index_of(30);
     indexer.close().unwrap();

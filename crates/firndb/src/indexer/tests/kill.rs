@@ -1,5 +1,5 @@
-//! A process that takes feeds and publishes them is killed again and again. What it said was taken
-//! is there, whole, and nothing twice.
+//! Repeatedly kills a process that applies feeds and publishes them. Acknowledged feeds must be
+//! there, complete and without duplicates.
 
 use super::*;
 use crate::testing::Rng;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Tells the child where the index is.
+/// The environment variable with the path of the index.
 const PLACE: &str = "FIRNDB_TEST_INDEX";
 const SOURCES: [&str; 3] = ["a", "b", "c"];
 
@@ -17,7 +17,7 @@ fn open_real(dir: &Path) -> Indexer {
     Indexer::open(dir, schema(), partitioning, Options::default()).unwrap()
 }
 
-/// Version `n` of a source's feed; one document says which version it is.
+/// Version `n` of a source's feed. One document contains the number of the version.
 fn version_of(source: &str, n: i64) -> Feed {
     let mut rng = Rng(n as u64 * 3 + source.as_bytes()[0] as u64);
     let mut feed = Feed::new();
@@ -32,8 +32,8 @@ fn version_of(source: &str, n: i64) -> Feed {
     feed
 }
 
-/// The process that is killed: says `n` when version `n` was taken. Every third is not published
-/// by itself; every seventh time documents are divided anew, to the same.
+/// The child process: prints `n` once version `n` is applied. Does not publish every third version,
+/// and repartitions after every seventh, by the same partitioning.
 #[test]
 #[ignore = "started by the test that kills it"]
 fn child() {
@@ -57,13 +57,13 @@ fn child() {
     }
 }
 
-/// Which version of each source is published.
+/// The published version of each source.
 fn versions(content: &Content) -> [i64; 3] {
     let documents: Feed = content.values().flat_map(|feed| feed.clone()).collect();
     SOURCES.map(|source| documents.get(&format!("version-{source}")).map_or(0, |doc| doc.1))
 }
 
-/// Fails unless what is published is what these versions of the feeds make.
+/// Fails unless the content is that of these versions of the feeds.
 fn check(content: &Content, label: &str) -> i64 {
     let versions = versions(content);
     let feeds = SOURCES.iter().zip(versions);
@@ -73,7 +73,7 @@ fn check(content: &Content, label: &str) -> i64 {
     versions.into_iter().max().unwrap_or(0)
 }
 
-/// Lets a child run for a while; the last version that it said was taken.
+/// Runs a child for a while and kills it. Returns the last version that it has acknowledged.
 fn victim(dir: &Path, rest: Duration) -> i64 {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["indexer::tests::kill::child", "--exact", "--ignored", "--nocapture"]);
@@ -100,15 +100,15 @@ fn victim(dir: &Path, rest: Duration) -> i64 {
     })
 }
 
-/// `FIRNDB_KILLS` asks for more rounds.
+/// The environment variable `FIRNDB_KILLS` sets the number of rounds.
 #[test]
-fn a_process_that_is_killed_loses_nothing_and_doubles_nothing() {
+fn a_killed_process_loses_and_duplicates_nothing() {
     let dir = std::env::temp_dir().join(format!("firndb-index-kill-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     let (kills, mut rng, mut last) = (setting("FIRNDB_KILLS", 10), Rng(7), 0);
     for round in 0..kills {
         let said = victim(&dir, Duration::from_millis(rng.below(80) as u64)).max(last);
-        // What readers see before anybody repairs anything.
+        // The content that readers see before the index is opened and recovers.
         let collection = crate::search::Collection::open(dir.join("collection")).unwrap();
         check(&content(&collection.reader()), &format!("round {round}, as it was left"));
         let mut indexer = open_real(&dir);

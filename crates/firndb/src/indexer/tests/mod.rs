@@ -1,11 +1,11 @@
 //! Tests of the indexer on the simulated disk, and of a process that is killed.
 //!
-//! - `model.rs`: long random work beside a plain map;
-//! - `basic.rs`: what is promised, one thing at a time;
-//! - `copies.rs`: collections that are not the ones that the log knows, and backups;
-//! - `crash.rs`: power cuts and failing calls at every operation, and damaged bytes;
-//! - `guard.rs`: feeds that remove too much, and others who change the collection;
-//! - `kill.rs`: a process killed over and over.
+//! - `model.rs`: long random work compared with a map;
+//! - `basic.rs`: single operations;
+//! - `copies.rs`: collections that are not the published one, and backups;
+//! - `crash.rs`: power loss and failing calls at every operation, and corruption;
+//! - `guard.rs`: feeds that remove too much, and foreign changes of the collection;
+//! - `kill.rs`: a process that is killed repeatedly.
 
 mod basic;
 mod copies;
@@ -14,10 +14,11 @@ mod guard;
 mod kill;
 mod model;
 
-use super::format::{encode_document, id_of};
-use super::{Applied, Indexer, Options, Partitioning};
 use crate::Result;
 use crate::disk::{DiskRef, SimDisk};
+use crate::indexer::assign::partition_of;
+use crate::indexer::format::{encode_document, id_of};
+use crate::indexer::{Applied, Indexer, Options, Partitioning};
 use crate::log;
 use crate::search::query::all;
 use crate::search::{Document, Field, Query, Reader, Roles, Schema, Type, Value};
@@ -120,7 +121,7 @@ fn expected(sources: &BTreeMap<String, Feed>, partitioning: &Partitioning) -> Co
     let mut content = Content::new();
     for (key, doc) in documents {
         let bytes = encode_document(&schema(), &document(&key, &doc)).unwrap();
-        let name = partitioning.name_of(&schema(), id_of(key.as_bytes()), &bytes).unwrap();
+        let name = partition_of(partitioning, &schema(), id_of(key.as_bytes()), &bytes).unwrap();
         content.entry(name).or_default().insert(key, doc);
     }
     content

@@ -143,7 +143,7 @@ fn some_partitioning(rng: &mut Rng) -> Partitioning {
 
 /// `FIRNDB_SEED` repeats a run, `FIRNDB_STEPS` makes it longer.
 #[test]
-fn the_collection_is_what_a_map_says() {
+fn the_collection_matches_the_model() {
     let first = setting("FIRNDB_SEED", 1);
     let steps = setting("FIRNDB_STEPS", 120);
     for seed in first..first + 6 {

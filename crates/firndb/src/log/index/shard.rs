@@ -1,69 +1,88 @@
-//! A shard of the index: pages of slots.
+//! A shard of the index: a sorted open-addressing table over pages of slots.
 
-use super::{HASH_BITS, Index, PAGE, PLACE_BITS, Place, SLACK, hash_of, is_entry};
-use crate::log::bug::Bug;
+use crate::log::failpoints::Failpoint;
+use crate::log::index::pages::{PAGE, Pages};
+use crate::log::index::slot::{HASH_BITS, RecordLocation, hash_of, is_entry};
 use crate::sync::AtomicU64;
 use std::slice::Iter;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-/// A shard as one reader sees it.
-pub(super) struct Shard<'a> {
-    pub(super) index: &'a Index,
-    pub(super) number: usize,
-    pub(super) word: u64,
+/// Slots at the end of a shard that are no entry's home, for entries that were pushed on.
+pub(crate) const SLACK: usize = if cfg!(firndb_model) { 2 } else { 24 };
+
+/// A shard as one reader sees it: valid as long as the shard's word is unchanged.
+pub(crate) struct Shard<'a> {
+    pages: &'a Pages,
+    number: usize,
+    pub(crate) word: u64,
+}
+
+impl<'a> Shard<'a> {
+    /// The shard as it is now.
+    #[inline]
+    pub(crate) fn load(pages: &'a Pages, number: usize) -> Shard<'a> {
+        Shard { pages, number, word: pages.shards[number].load(Ordering::Acquire) }
+    }
+
+    /// A shard that is not published yet.
+    pub(crate) fn with_word(pages: &'a Pages, number: usize, word: u64) -> Shard<'a> {
+        Shard { pages, number, word }
+    }
 }
 
 impl Shard<'_> {
-    pub(super) fn slots(&self) -> usize {
+    #[inline]
+    pub(crate) fn slots(&self) -> usize {
         (self.word >> 32 & 0xFFFF) as usize * PAGE
     }
 
-    /// Whether it was not rebuilt, nor given an entry back, since the reader began.
+    /// Whether the shard was neither rebuilt nor had an entry restored since the reader loaded it.
     #[inline]
-    pub(super) fn is_as_seen(&self) -> bool {
-        self.index.shards[self.number].load(Ordering::Acquire) == self.word
+    pub(crate) fn is_current(&self) -> bool {
+        self.pages.shards[self.number].load(Ordering::Acquire) == self.word
     }
 
-    /// The slots of a page from this one on; none if the pages have been used again, for whatever,
-    /// meanwhile.
+    /// The slots of a page from slot `i` on; empty if the page was reused meanwhile.
     #[inline]
-    pub(super) fn from(&self, i: usize) -> &[AtomicU64] {
-        let row = self.index.directory.get(i / PAGE).and_then(OnceLock::get);
+    pub(crate) fn from(&self, i: usize) -> &[AtomicU64] {
+        let row = self.pages.directory.get(i / PAGE).and_then(OnceLock::get);
         let Some(pages) = row.and_then(|row| row.get(self.number)) else { return &[] };
-        self.index.page(self.half(pages.load(Ordering::Acquire))).get(i % PAGE..).unwrap_or(&[])
+        self.pages.page(self.half(pages.load(Ordering::Acquire))).get(i % PAGE..).unwrap_or(&[])
     }
 
-    /// Which half of the words of the directory it has.
-    pub(super) fn shift_of_half(&self) -> u64 {
+    /// The shift of the half of the directory's words that lists this shard's pages.
+    #[inline]
+    pub(crate) fn shift_of_half(&self) -> u64 {
         (self.word & 1) * 32
     }
 
-    /// Its page in a word of the directory.
-    pub(super) fn half(&self, pages: u64) -> u32 {
+    /// This shard's page in a word of the directory.
+    #[inline]
+    pub(crate) fn half(&self, pages: u64) -> u32 {
         (pages >> self.shift_of_half()) as u32
     }
 
-    /// The places of the entries with these hash bits.
+    /// The locations of the entries with these hash bits.
     #[inline(always)]
-    pub(super) fn entries_with(&self, bits: u64) -> Entries<'_> {
+    pub(crate) fn entries_with(&self, bits: u64) -> Entries<'_> {
         let i = self.home(bits);
-        // One without slots has no pages either.
+        // A shard without slots has no pages either.
         let page = if i < self.slots() { self.from(i) } else { &[] };
         Entries { shard: self, bits, i, page: page.iter() }
     }
 
-    /// The pages, for the writer.
-    pub(super) fn pages(&self) -> impl Iterator<Item = &[AtomicU64]> {
+    /// The pages. For the writer.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = &[AtomicU64]> {
         (0..self.slots()).step_by(PAGE).map(|i| self.from(i))
     }
 
-    /// The first slot from `i` on whose word is such, or the end; for the writer.
+    /// The first slot from `i` on whose word matches, or the end. For the writer.
     #[inline]
-    pub(super) fn first(&self, mut i: usize, is_such: impl Fn(u64) -> bool) -> usize {
+    pub(crate) fn first(&self, mut i: usize, matches: impl Fn(u64) -> bool) -> usize {
         while i < self.slots() {
             let page = self.from(i);
-            let found = page.iter().position(|slot| is_such(slot.load(Ordering::Relaxed)));
+            let found = page.iter().position(|slot| matches(slot.load(Ordering::Relaxed)));
             if let Some(steps) = found {
                 return i + steps;
             }
@@ -72,9 +91,9 @@ impl Shard<'_> {
         i
     }
 
-    /// Moves the words of `from..to` one slot on; for the writer.
-    pub(super) fn shift(&self, from: usize, mut to: usize) {
-        let order = Bug::ShiftRelaxed.instead_of_release();
+    /// Moves the words of `from..to` up by one slot. For the writer.
+    pub(crate) fn shift(&self, from: usize, mut to: usize) {
+        let order = Failpoint::ShiftRelaxed.instead_of_release();
         while to > from {
             let start = to - to % PAGE;
             let page = self.from(start);
@@ -91,26 +110,27 @@ impl Shard<'_> {
         }
     }
 
-    /// Where a search for these hash bits begins.
-    pub(super) fn home(&self, hash: u64) -> usize {
+    /// The slot at which a search for these hash bits begins.
+    #[inline]
+    pub(crate) fn home(&self, hash: u64) -> usize {
         home(hash, self.slots())
     }
 }
 
-/// See [`Shard::entries_with`]. Not to be asked again after its end.
-pub(super) struct Entries<'a> {
+/// See [`Shard::entries_with`]. Must not be polled again after it returned `None`.
+pub(crate) struct Entries<'a> {
     shard: &'a Shard<'a>,
     bits: u64,
-    /// Where the page, or what was left of it, begins.
+    /// The slot at which `page`, or the rest of it, begins.
     i: usize,
     page: Iter<'a, AtomicU64>,
 }
 
 impl Iterator for Entries<'_> {
-    type Item = Place;
+    type Item = RecordLocation;
 
     #[inline(always)]
-    fn next(&mut self) -> Option<Place> {
+    fn next(&mut self) -> Option<RecordLocation> {
         loop {
             for slot in self.page.by_ref() {
                 let slot = slot.load(Ordering::Acquire);
@@ -118,7 +138,7 @@ impl Iterator for Entries<'_> {
                     return None;
                 }
                 if hash_of(slot) == self.bits && is_entry(slot) {
-                    return Some(Place(slot & ((1 << PLACE_BITS) - 1)));
+                    return Some(RecordLocation::of_slot(slot));
                 }
             }
             self.i += PAGE - self.i % PAGE;
@@ -126,7 +146,7 @@ impl Iterator for Entries<'_> {
                 return None;
             }
             self.page = self.shard.from(self.i).iter();
-            // Not one slot: then the shard changed.
+            // An empty page means that the shard changed.
             if self.page.as_slice().is_empty() {
                 return None;
             }
@@ -134,6 +154,8 @@ impl Iterator for Entries<'_> {
     }
 }
 
-pub(super) fn home(hash: u64, slots: usize) -> usize {
+/// The home slot of these hash bits in a shard of this many slots.
+#[inline]
+pub(crate) fn home(hash: u64, slots: usize) -> usize {
     ((hash * (slots.saturating_sub(SLACK)) as u64) >> HASH_BITS) as usize
 }

@@ -1,14 +1,17 @@
-//! The index against a plain map, with many equal hashes; and under readers that run beside.
+//! The index compared with a plain map, with many equal hashes, and under concurrent readers.
 
-use super::*;
+use crate::log::index::hash_index::{Index, Matches};
+use crate::log::index::pages::CHUNK;
+use crate::log::index::slot::{OFFSETS, RecordLocation};
+use crate::log::index::writer::{IndexWriter, create};
 use crate::testing::Rng;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-fn places(index: &Index, hash: u64) -> Vec<Place> {
+fn locations(index: &Index, hash: u64) -> Vec<RecordLocation> {
     let mut found = Vec::new();
-    index.find(hash, |place| {
-        found.push(place);
+    index.find(hash, |location| {
+        found.push(location);
         None::<()>
     });
     found.sort_unstable();
@@ -18,14 +21,14 @@ fn places(index: &Index, hash: u64) -> Vec<Place> {
 #[test]
 fn behaves_as_a_map_of_kept_bits() {
     for seed in 0..20 {
-        let (index, mut writer) = Index::new(2);
+        let (index, mut writer) = create(2);
         let mut rng = Rng(seed);
-        let mut model: BTreeMap<u64, Vec<Place>> = BTreeMap::new();
+        let mut model: BTreeMap<u64, Vec<RecordLocation>> = BTreeMap::new();
         for n in 1..20_000u64 {
-            // Few different hashes, so that many are equal, and all over the range.
+            // Few different hashes, so that many are equal, spread over the range.
             let hash = (rng.next() % 8000).wrapping_mul(0x0008_3126_E978_D4FE);
             let list = model.entry(index.kept_bits(hash)).or_default();
-            let new = Place::new((n % 16_384) as usize, n);
+            let new = RecordLocation::new((n % 16_384) as usize, n);
             match (rng.next() % 4, list.len()) {
                 (0 | 1, _) | (_, 0) => {
                     writer.insert(&index, hash, new).unwrap();
@@ -43,7 +46,7 @@ fn behaves_as_a_map_of_kept_bits() {
                 }
             }
             list.sort_unstable();
-            assert_eq!(places(&index, hash), *list, "seed {seed}, step {n}");
+            assert_eq!(locations(&index, hash), *list, "seed {seed}, step {n}");
         }
         let total: usize = model.values().map(Vec::len).sum();
         assert_eq!(writer.entries(), total as u64);
@@ -60,20 +63,22 @@ fn behaves_as_a_map_of_kept_bits() {
 }
 
 #[test]
-fn filling_in_parts_does_what_inserting_does() {
+fn filling_equals_inserting() {
     for seed in 0..20 {
         let mut rng = Rng(seed);
-        let (mut filled, mut inserted) = (Index::new(3), Index::new(3));
-        let entries: Vec<(u64, Place)> = (1..rng.below(30_000) as u64 + 2)
-            .map(|n| ((rng.next() % 8000).wrapping_mul(0x0008_3126_E978_D4FE), Place::new(7, n)))
+        let (mut filled, mut inserted) = (create(3), create(3));
+        let entries: Vec<(u64, RecordLocation)> = (1..rng.below(30_000) as u64 + 2)
+            .map(|n| {
+                ((rng.next() % 8000).wrapping_mul(0x0008_3126_E978_D4FE), RecordLocation::new(7, n))
+            })
             .collect();
         for part in entries.chunks(1 + rng.below(9000)) {
-            let kept = part.iter().map(|&(hash, place)| (filled.0.kept_bits(hash), place));
+            let kept = part.iter().map(|&(hash, location)| (filled.0.kept_bits(hash), location));
             filled.1.fill(&filled.0, &kept.collect::<Vec<_>>()).unwrap();
-            for &(hash, place) in part {
-                inserted.1.insert(&inserted.0, hash, place).unwrap();
+            for &(hash, location) in part {
+                inserted.1.insert(&inserted.0, hash, location).unwrap();
             }
-            // Marks of what was removed must not come back, nor what they stood for.
+            // Neither the marks of removed entries nor the entries may come back.
             let (hash, gone) = part[rng.below(part.len())];
             for (index, writer) in [&mut filled, &mut inserted] {
                 assert!(writer.remove(index, hash, gone));
@@ -81,29 +86,29 @@ fn filling_in_parts_does_what_inserting_does() {
         }
         assert_eq!(filled.1.entries(), inserted.1.entries(), "seed {seed}");
         for (hash, _) in entries {
-            assert_eq!(places(&filled.0, hash), places(&inserted.0, hash), "seed {seed}");
+            assert_eq!(locations(&filled.0, hash), locations(&inserted.0, hash), "seed {seed}");
             writer_goes_on(&mut filled, hash);
         }
     }
 }
 
-/// What was filled can be inserted into and removed from.
+/// Entries can be inserted and removed after a fill.
 fn writer_goes_on((index, writer): &mut (Index, IndexWriter), hash: u64) {
-    let (before, new) = (places(index, hash), Place::new(8, 1));
+    let (before, new) = (locations(index, hash), RecordLocation::new(8, 1));
     writer.insert(index, hash, new).unwrap();
-    assert!(places(index, hash).contains(&new));
+    assert!(locations(index, hash).contains(&new));
     assert!(writer.remove(index, hash, new));
-    assert_eq!(places(index, hash), before);
+    assert_eq!(locations(index, hash), before);
 }
 
 #[test]
-fn takes_at_most_twelve_bytes_a_key_in_steps() {
-    let (index, mut writer) = Index::new(9);
+fn takes_at_most_twelve_bytes_per_key_and_grows_in_steps() {
+    let (index, mut writer) = create(9);
     let mut rng = Rng(1);
     let mut longest = 0;
     for n in 0..1_250_000u64 {
         let before = index.memory();
-        writer.insert(&index, rng.next(), Place::new(1, 1 + n % (OFFSETS - 1))).unwrap();
+        writer.insert(&index, rng.next(), RecordLocation::new(1, 1 + n % (OFFSETS - 1))).unwrap();
         longest = longest.max(index.memory() - before);
     }
     // As full as the default index of 2^13 shards with 20 million keys.
@@ -113,11 +118,11 @@ fn takes_at_most_twelve_bytes_a_key_in_steps() {
 }
 
 #[test]
-fn readers_find_what_stays_while_the_writer_works() {
-    let (index, mut writer) = Index::new(4);
+fn readers_find_unchanged_entries_during_writes() {
+    let (index, mut writer) = create(4);
     let stays: Vec<u64> = (0..2000u64).map(|n| n << 53 | n << 40).collect();
     for (n, &hash) in stays.iter().enumerate() {
-        writer.insert(&index, hash, Place::new(1, 1 + n as u64)).unwrap();
+        writer.insert(&index, hash, RecordLocation::new(1, 1 + n as u64)).unwrap();
     }
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -125,8 +130,8 @@ fn readers_find_what_stays_while_the_writer_works() {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     for (n, &hash) in stays.iter().enumerate() {
-                        let place = Place::new(1, 1 + n as u64);
-                        let found = index.find(hash, |p| (p == place).then_some(()));
+                        let location = RecordLocation::new(1, 1 + n as u64);
+                        let found = index.find(hash, |p| (p == location).then_some(()));
                         assert!(found.is_some(), "entry {n} is lost");
                     }
                 }
@@ -136,12 +141,12 @@ fn readers_find_what_stays_while_the_writer_works() {
         let mut others = Vec::new();
         for n in 0..300_000u64 {
             if n % 3 == 2 {
-                let (hash, place) = others.swap_remove(rng.next() as usize % others.len());
-                assert!(writer.remove(&index, hash, place));
+                let (hash, location) = others.swap_remove(rng.next() as usize % others.len());
+                assert!(writer.remove(&index, hash, location));
             } else {
-                let (hash, place) = (rng.next(), Place::new(2, 1 + n));
-                writer.insert(&index, hash, place).unwrap();
-                others.push((hash, place));
+                let (hash, location) = (rng.next(), RecordLocation::new(2, 1 + n));
+                writer.insert(&index, hash, location).unwrap();
+                others.push((hash, location));
             }
         }
         done.store(true, Ordering::Relaxed);
@@ -149,18 +154,18 @@ fn readers_find_what_stays_while_the_writer_works() {
 }
 
 #[test]
-fn memory_is_there_before_the_writer_wants_it() {
-    let (index, mut writer) = Index::new(6);
+fn memory_is_reserved_before_the_writer_needs_it() {
+    let (index, mut writer) = create(6);
     let mut rng = Rng(1);
     let (mut inline, mut chunks) = (0, 0);
     while chunks < 6 {
-        index.reserve();
+        index.pages.reserve();
         let before = index.memory();
         for _ in 0..1000 {
-            writer.insert(&index, rng.next(), Place::new(0, 1)).unwrap();
+            writer.insert(&index, rng.next(), RecordLocation::new(0, 1)).unwrap();
         }
         inline += usize::from(index.memory() > before);
-        chunks = index.taken.load(Ordering::Relaxed) as usize / CHUNK;
+        chunks = index.pages.taken.load(Ordering::Relaxed) as usize / CHUNK;
     }
     assert_eq!(inline, 1, "only the first chunk is made by an insertion");
     assert_eq!(writer.entries(), (0..64).map(|shard| entries(&index, shard)).sum::<u64>());
@@ -173,30 +178,30 @@ fn entries(index: &Index, shard: usize) -> u64 {
 }
 
 #[test]
-fn what_is_aside_is_found_until_it_is_dropped() {
-    let (index, mut writer) = Index::new(2);
-    let [old, new, other] = [3, 4, 5].map(|n| Place::new(1, n));
+fn displaced_entries_are_found_until_dropped() {
+    let (index, mut writer) = create(2);
+    let [old, new, other] = [3, 4, 5].map(|n| RecordLocation::new(1, n));
     let (hash, same_slot) = (7 << 50, 7 << 50 | 1 << 63);
-    assert_eq!(index.found(hash), Found::Nothing);
+    assert_eq!(index.matches(hash), Matches::Nothing);
     for is_given_back in [true, false] {
         writer.insert(&index, hash, old).unwrap();
-        assert_eq!(index.found(hash), Found::One(old));
-        writer.put_aside(&index, hash, old, new);
-        assert_eq!((index.found(hash), writer.entries()), (Found::Several, 1));
+        assert_eq!(index.matches(hash), Matches::One(old));
+        writer.displace(&index, hash, old, new);
+        assert_eq!((index.matches(hash), writer.entries()), (Matches::Several, 1));
         assert_eq!(index.find(hash, Some), Some(new), "the new one comes first");
-        assert_eq!(index.slot_aside(same_slot), index.slot_aside(hash));
+        assert_eq!(index.buffer_slot(same_slot), index.buffer_slot(hash));
         writer.insert(&index, same_slot, other).unwrap();
-        assert_eq!(places(&index, same_slot), [other], "others do not see it");
+        assert_eq!(locations(&index, same_slot), [other], "others do not see it");
         assert_eq!((entries(&index, 0), entries(&index, 2)), (2, 1));
-        let slot = index.taken_aside().next().unwrap();
+        let slot = index.displaced.occupied().next().unwrap();
         if is_given_back {
-            writer.give_back(&index, slot).unwrap();
+            writer.restore(&index, slot).unwrap();
             assert_eq!((index.find(hash, Some), writer.entries()), (Some(new), 3));
             assert!(writer.remove(&index, hash, old));
         } else {
-            writer.drop_aside(&index, slot);
+            writer.drop_displaced(&index, slot);
         }
-        assert_eq!((index.taken_aside().count(), places(&index, hash)), (0, vec![new]));
+        assert_eq!((index.displaced.occupied().count(), locations(&index, hash)), (0, vec![new]));
         assert!(writer.remove(&index, hash, new) && writer.remove(&index, same_slot, other));
     }
 }

@@ -1,4 +1,4 @@
-//! Records read from the files: a disk that fails is an error of the call that reads.
+//! Buffered access: a failing disk is an error of the call that reads.
 
 use super::{DIR, options};
 use crate::ErrorKind;
@@ -12,7 +12,7 @@ fn open(disk: &Arc<SimDisk>, read_only: bool) -> LogStore {
     LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(DIR), options).unwrap()
 }
 
-/// Records of all lengths: shorter than what is read at first, as long, and longer than a segment.
+/// Records of all lengths: shorter than the first read, as long, and longer than a segment.
 fn value(n: u32) -> Vec<u8> {
     let length = match n % 5 {
         0 => 0,
@@ -24,7 +24,7 @@ fn value(n: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_disk_that_fails_is_an_error_of_the_read() {
+fn a_failing_disk_is_an_error_of_the_read() {
     let disk = SimDisk::new();
     let store = open(&disk, false);
     (0..200u32).for_each(|n| store.put(&n.to_le_bytes(), &value(n)).unwrap());
@@ -60,7 +60,7 @@ fn a_disk_that_fails_is_an_error_of_the_read() {
     store.verify().unwrap();
 }
 
-/// What is read through the file is what others wrote there since.
+/// A reader sees through the file what the writer appended since.
 #[test]
 fn a_reader_follows_a_writer() {
     let disk = SimDisk::new();

@@ -1,4 +1,4 @@
-//! Puts, gets, deletes and reopening, against a map.
+//! Puts, gets, deletes and reopening, compared with a map.
 
 use super::{DIR, options};
 use crate::disk::{DiskRef, SimDisk};
@@ -35,10 +35,10 @@ fn writes_are_read_back_and_survive_a_reopen() {
     }
 }
 
-/// A process may have only so many files open: 1,024 as a rule.
+/// A process may open a limited number of files, usually 1,024.
 #[test]
 #[cfg(target_os = "linux")]
-fn sealed_segments_hold_no_files_open() {
+fn sealed_segments_keep_no_files_open() {
     let dir = std::env::temp_dir().join(format!("firndb-log-files-{}", std::process::id()));
     let store = LogStore::open(&dir, options()).unwrap();
     for n in 0..800u32 {

@@ -1,11 +1,11 @@
-//! What the store promises in numbers: reads of a miss, and what compaction writes.
+//! Numeric guarantees: false reads, and the bytes that compaction writes.
 
 use super::{DIR, Rng, open, options};
 use crate::disk::{DiskRef, SimDisk};
 use crate::log::{LogStore, Options};
 use std::path::Path;
 
-/// 10,000 keys in 26 bits of hash collide as often as 20 million in the usual 37.
+/// 10,000 keys in 26 bits of hash collide as often as 20 million in the default 37.
 #[test]
 fn a_miss_reads_nothing_in_999_of_1000_cases() {
     let store = open(&SimDisk::new()).unwrap();
@@ -18,7 +18,7 @@ fn a_miss_reads_nothing_in_999_of_1000_cases() {
 }
 
 #[test]
-fn steady_updates_write_no_more_than_the_threshold_allows() {
+fn write_amplification_stays_within_the_threshold() {
     for threshold in [0.3, 0.5, 0.75] {
         let small = Options { segment_bytes: 1 << 16, ..options() };
         let options = Options { compaction_threshold: threshold, ..small };

@@ -1,29 +1,29 @@
-//! Clocks that jump, beside everything else that a store does.
+//! Clocks that jump during all other operations of a store.
 
 use super::Rng;
 use super::expiry::{
     NOW, START, backed_up, is_checkpoint, is_help, open, opened, repaired, shown, without,
 };
 use crate::disk::SimDisk;
-use crate::log::bug::active;
-use crate::log::reserve::Need;
+use crate::log::failpoints::active;
+use crate::log::tests::Steps;
 use crate::log::{Expiry, LogStore, WriteOptions};
 use std::sync::Arc;
 
 /// The newest write of a key.
 #[derive(Clone, Default)]
 struct Newest {
-    /// `None`: it was deleted, or never written.
+    /// `None` if it was deleted or never written.
     value: Option<Vec<u8>>,
-    /// 0 if it stays.
+    /// 0 if it does not expire.
     at: u64,
-    /// The clock was there once since the write.
+    /// The largest time of the clock since the write.
     has_expired: bool,
 }
 
 impl Newest {
-    /// Compares with what is found: never an older value; the newest one, unless it has expired;
-    /// and that one may be there again when the clock was set back.
+    /// Compares with the value found: never an older one; the newest one unless it has expired, and
+    /// possibly an expired one if the clock was set back.
     #[track_caller]
     fn check(&self, found: Option<&(Vec<u8>, Expiry)>, label: &str) {
         let own = self.value.as_ref().map(|value| {
@@ -39,7 +39,7 @@ impl Newest {
     }
 }
 
-/// A store, what it should show, and the chance that drives both.
+/// A store, its expected content, and the random numbers that drive both.
 struct Run {
     disk: Arc<SimDisk>,
     store: LogStore,
@@ -48,7 +48,7 @@ struct Run {
 }
 
 impl Run {
-    /// Looks at a key, then does something, with it or with the whole store.
+    /// Checks a key, then performs an operation on it or on the whole store.
     fn step(&mut self, step: u32, label: &str) {
         let Run { store, model, random, .. } = self;
         let n = random.below(model.len());
@@ -93,8 +93,7 @@ impl Run {
             }
             13 => drop(store.compact(random.below(10u64) as f64 / 10.0).unwrap()),
             14 => {
-                let mut writer = store.shared.writer().unwrap();
-                writer.roll(&store.shared, 0, 0, Need::Fill).unwrap();
+                store.roll().unwrap();
             }
             15 => drop(store.maintain().unwrap()),
             16 => self.reopen(),
@@ -102,14 +101,15 @@ impl Run {
         }
     }
 
-    /// The store again: reopened, from more or fewer of its files, repaired, or its backup.
+    /// Replaces the store by itself reopened from some of its files, by its repair, or by its
+    /// backup.
     fn reopen(&mut self) {
         let store = std::mem::replace(&mut self.store, open(&SimDisk::new()));
         let turn = self.random.below(6u32);
         let backup = (turn == 0).then(|| backed_up(&self.disk, &store, 1));
         match self.random.below(2u32) {
             0 => store.close().unwrap(),
-            _ => drop(store.shared.failed.set("killed by a test".to_string())),
+            _ => drop(store.shared.dir.failed.set("killed by a test".to_string())),
         }
         self.disk = match turn {
             0 => backup.unwrap(),
@@ -122,7 +122,7 @@ impl Run {
         self.store = open(&self.disk);
     }
 
-    /// Perhaps sets the clock: forward, back, to its beginning or to its end.
+    /// Sometimes sets the clock: forward, back, to its beginning or to its end.
     fn jump(&mut self) {
         if self.random.below(4u32) == 0 {
             let near = NOW.get().clamp(START, 2 * START);
@@ -139,7 +139,7 @@ impl Run {
         }
     }
 
-    /// Looks at all keys. Returns how many are there again that had expired.
+    /// Checks all keys. Returns the number of expired records that are shown again.
     fn check(&self, label: &str) -> usize {
         let keys = self.model.iter().enumerate();
         let again = keys.filter(|(n, newest)| {
@@ -151,14 +151,14 @@ impl Run {
     }
 }
 
-/// The clock jumps beside writes, compactions and openings of all kinds: no value comes back that
-/// another one has replaced.
+/// The clock jumps between writes, compactions and openings of all kinds: no replaced value comes
+/// back.
 #[test]
 fn no_older_value_comes_back_when_the_clock_jumps() {
     let (seeds, mut again) = (1..=24, 0);
     println!("seeds {seeds:?}");
     for seed in seeds {
-        // In every other store many keys have the hash of another.
+        // In every second store many keys share a hash.
         active::STORE.set((seed % 2 == 0).then(|| active::coarse(3, seed)));
         NOW.set(START);
         let (disk, store) = opened(SimDisk::new());

@@ -1,7 +1,7 @@
-//! Power cuts and failing calls at every operation of a piece of work.
+//! Power cuts and failing calls at every operation of a workload.
 //!
-//! What must hold after each: the store is as it was after some number of writes, in the order in
-//! which they were made, and after no fewer than were acknowledged as durable.
+//! Invariant: the store has the state after some prefix of the writes, which includes all that were
+//! acknowledged as durable.
 
 use super::{Map, Rng, content, open};
 use crate::disk::SimDisk;
@@ -9,13 +9,13 @@ use crate::log::{Batch, WriteOptions};
 use crate::{ErrorKind, Result};
 use std::sync::Arc;
 
-/// What the work got to: the contents after 0, 1, 2, ... writes, and the number of them that were
-/// durable at least.
+/// The progress of the workload: the content after 0, 1, 2, ... writes, and the number of writes
+/// that are durable.
 #[derive(Debug)]
 struct Progress {
     states: Vec<Map>,
     durable: usize,
-    /// A write that gave an error may have happened or not.
+    /// A write that returned an error may have happened or not.
     last: Option<Map>,
 }
 
@@ -23,8 +23,8 @@ fn keys() -> Vec<Vec<u8>> {
     (0..12).map(|n| vec![b'k', n]).collect()
 }
 
-/// Puts, deletes and batches, some of them durable, with upkeep and compaction between them; ends
-/// with the first error.
+/// Puts, deletes and batches, some of them durable, with maintenance and compaction in between.
+/// Ends at the first error.
 fn work(disk: &Arc<SimDisk>, seed: u64, steps: u64) -> Progress {
     let mut random = Rng(seed);
     let mut progress = Progress { states: vec![Map::new()], durable: 0, last: None };
@@ -68,7 +68,7 @@ fn work(disk: &Arc<SimDisk>, seed: u64, steps: u64) -> Progress {
                     let is_write = progress.states.len() > 1;
                     let wrote = is_write.then_some(progress.states.len() - 1);
                     let same = |n: usize| progress.states[n] == progress.states[n - 1];
-                    // Upkeep and a delete of nothing are not acknowledged as writes.
+                    // Maintenance and the delete of an absent key are not writes.
                     progress.durable = wrote.filter(|&n| !same(n)).unwrap_or(progress.durable);
                 }
             }
@@ -92,7 +92,7 @@ fn check(label: &str, progress: &Progress, image: &Arc<SimDisk>) {
         progress.durable,
         progress.states.len()
     );
-    // And it goes on from there.
+    // The store continues from there.
     store.put(b"after", b"wards").unwrap_or_else(|e| panic!("{label}: {e}"));
     store.close().unwrap_or_else(|e| panic!("{label}: {e}"));
     let store = open(image).unwrap_or_else(|e| panic!("{label}, again: {e}"));
@@ -104,7 +104,7 @@ fn check(label: &str, progress: &Progress, image: &Arc<SimDisk>) {
 }
 
 #[test]
-fn a_power_cut_leaves_a_prefix_with_all_that_was_durable() {
+fn a_power_cut_leaves_a_prefix_with_all_durable_writes() {
     let mut images = 0;
     for seed in 0..4 {
         let base = SimDisk::new();
@@ -182,10 +182,10 @@ fn after_a_failed_sync_nothing_is_written_until_reopened() {
     assert_eq!(open(&disk).unwrap().get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
-/// No log that appends to a sector can survive a drive that destroys it while it rewrites it. Such
-/// a loss is an error where the end of the log is known, and never a wrong value.
+/// A log that appends to a sector cannot survive a drive that destroys the sector while rewriting
+/// it. Such a loss is an error where the end of the log is known, and never a wrong value.
 #[test]
-fn a_destroyed_sector_is_no_wrong_value() {
+fn a_destroyed_sector_never_gives_a_wrong_value() {
     let (mut lost, mut reported) = (0, 0);
     for seed in 0..40u64 {
         let disk = SimDisk::new();
@@ -195,7 +195,7 @@ fn a_destroyed_sector_is_no_wrong_value() {
         store.sync().unwrap();
         let is_known = seed % 2 == 0;
         if is_known {
-            store.close().unwrap(); // Writes down where the log ends.
+            store.close().unwrap(); // Records the durable end.
             store = open(&disk).unwrap();
         }
         store.put(b"later", b"value").unwrap();

@@ -1,18 +1,18 @@
-//! Expiry: what each write does about it, and that every copy of a record keeps it.
+//! Expiry: how each write affects it, and that every copy of a record keeps it.
 
 use super::DIR;
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::log::{
-    Batch, Durability, Entry, Expiry, LogStore, Options, WriteOptions, checkpoint, hint,
-};
+use crate::log::format::names::CHECKPOINT;
+use crate::log::format::names::hint_number;
+use crate::log::{Batch, Durability, Entry, Expiry, LogStore, Options, WriteOptions};
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) const START: u64 = 1_000_000;
+pub(crate) const START: u64 = 1_000_000;
 
-thread_local!(pub(super) static NOW: Cell<u64> = const { Cell::new(START) });
+thread_local!(pub(crate) static NOW: Cell<u64> = const { Cell::new(START) });
 
 fn options() -> Options {
     Options { clock: || NOW.get(), ..super::options() }
@@ -22,7 +22,7 @@ fn open_at(disk: &Arc<SimDisk>, dir: &str) -> LogStore {
     LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(dir), options()).unwrap()
 }
 
-pub(super) fn open(disk: &Arc<SimDisk>) -> LogStore {
+pub(crate) fn open(disk: &Arc<SimDisk>) -> LogStore {
     open_at(disk, DIR)
 }
 
@@ -32,7 +32,7 @@ fn ttl(millis: u64) -> WriteOptions {
 
 /// Value and expiry of a key, as every way of reading shows them.
 #[track_caller]
-pub(super) fn shown(store: &LogStore, key: &[u8]) -> Option<(Vec<u8>, Expiry)> {
+pub(crate) fn shown(store: &LogStore, key: &[u8]) -> Option<(Vec<u8>, Expiry)> {
     let found =
         store.get_entry_with(key, |entry| (entry.value.to_vec(), entry.expiry, entry.key == key));
     let found = found.unwrap().map(|(value, expiry, is_own)| {
@@ -55,7 +55,7 @@ pub(super) fn shown(store: &LogStore, key: &[u8]) -> Option<(Vec<u8>, Expiry)> {
 }
 
 #[test]
-fn writes_clear_keep_or_change_the_expiry() {
+fn writes_clear_keep_or_set_the_expiry() {
     let store = open(&SimDisk::new());
     let expiry = |key: &[u8]| shown(&store, key).map(|(_, expiry)| expiry);
     let later = Some(Expiry::At(START + 50));
@@ -64,7 +64,7 @@ fn writes_clear_keep_or_change_the_expiry() {
     assert_eq!(store.expiry(b"absent").unwrap(), None);
     set(b"k");
     assert_eq!(expiry(b"k"), later);
-    // What changes a value keeps it.
+    // Changing a value keeps the expiry.
     store.append(b"k", b"w").unwrap();
     assert_eq!(shown(&store, b"k"), Some((b"vw".to_vec(), Expiry::At(START + 50))));
     store.update(b"k", |old| Some([old.unwrap(), b"x"].concat())).unwrap();
@@ -73,7 +73,7 @@ fn writes_clear_keep_or_change_the_expiry() {
     assert_eq!(expiry(b"k"), later);
     assert!(!store.put_if_absent(b"k", b"z").unwrap());
     assert_eq!(expiry(b"k"), later);
-    // Unless it says otherwise.
+    // Unless the options set one.
     let never = WriteOptions::default().with_expiry(Expiry::Never);
     store.append_with(b"k", b"1", ttl(70)).unwrap();
     assert_eq!(expiry(b"k"), Some(Expiry::At(START + 70)));
@@ -82,28 +82,28 @@ fn writes_clear_keep_or_change_the_expiry() {
     let to = WriteOptions::default().with_expiry(Expiry::At(START + 9));
     store.update_with(b"k", to, |old| Some(old.map(<[u8]>::to_vec))).unwrap();
     assert_eq!(expiry(b"k"), Some(Expiry::At(START + 9)));
-    // A put clears it, and so does a delete.
+    // A put clears it, as does a delete.
     store.put(b"k", b"3").unwrap();
     assert_eq!(expiry(b"k"), Some(Expiry::Never));
     set(b"k");
     assert!(store.delete(b"k").unwrap());
     store.append(b"k", b"new").unwrap();
     assert_eq!(expiry(b"k"), Some(Expiry::Never));
-    // A lock: set if absent, with an end.
+    // A lock: set if absent, with an expiry.
     assert!(store.compare_and_set_with(b"lock", None, Some(b"me"), ttl(5)).unwrap());
     assert!(!store.compare_and_set_with(b"lock", None, Some(b"you"), ttl(5)).unwrap());
     assert_eq!(expiry(b"lock"), Some(Expiry::At(START + 5)));
     NOW.set(START + 5);
     assert!(store.compare_and_set_with(b"lock", None, Some(b"you"), ttl(5)).unwrap());
     assert_eq!(expiry(b"lock"), Some(Expiry::At(START + 10)));
-    // What has expired is gone, and its expiry with it.
+    // An expired record is absent, and so is its expiry.
     NOW.set(START + 10);
     assert_eq!(store.append(b"lock", b"again").unwrap(), 5);
     assert_eq!(shown(&store, b"lock"), Some((b"again".to_vec(), Expiry::Never)));
 }
 
 #[test]
-fn the_expiry_alone_is_changed() {
+fn set_expiry_changes_only_the_expiry() {
     let disk = SimDisk::new();
     let store = open(&disk);
     assert!(!store.set_expiry(b"k", Expiry::At(START + 1)).unwrap(), "absent");
@@ -118,12 +118,12 @@ fn the_expiry_alone_is_changed() {
     assert!(store.set_expiry_with(b"k", ttl(3).with_durability(Durability::Sync)).unwrap());
     let cut = disk.images(1, 4).pop().unwrap().1;
     assert_eq!(shown(&open(&cut), b"k"), Some((b"value".to_vec(), Expiry::At(START + 3))));
-    // Options that say nothing about it change nothing.
+    // Options without an expiry change nothing.
     let puts = store.stats().puts;
     assert!(store.set_expiry_with(b"k", WriteOptions::sync()).unwrap());
     assert!(!store.set_expiry_with(b"absent", WriteOptions::sync()).unwrap());
     assert_eq!((store.stats().puts, store.len()), (puts, 1));
-    // A time that has passed: gone at once, and it stays so.
+    // A time that has passed: the key is absent at once, and stays absent.
     assert!(store.set_expiry(b"k", Expiry::At(START)).unwrap());
     assert_eq!(shown(&store, b"k"), None);
     assert!(!store.set_expiry(b"k", Expiry::Never).unwrap(), "too late");
@@ -132,7 +132,7 @@ fn the_expiry_alone_is_changed() {
 }
 
 #[test]
-fn threads_change_value_and_expiry_beside_each_other() {
+fn threads_change_value_and_expiry_concurrently() {
     let store = open(&SimDisk::new());
     store.put(b"n", b"").unwrap();
     std::thread::scope(|scope| {
@@ -149,13 +149,13 @@ fn threads_change_value_and_expiry_beside_each_other() {
             });
         }
     });
-    // No append was lost by a change of the expiry, and the last change was lost by no append.
+    // Changes of the expiry lost no append, and appends lost no change of the expiry.
     let (value, expiry) = shown(&store, b"n").unwrap();
     assert_eq!((value.len(), expiry), (400, Expiry::At(u64::MAX - 200)));
 }
 
 #[test]
-fn records_of_a_batch_have_expiries_of_their_own() {
+fn records_of_a_batch_have_their_own_expiry() {
     let store = open(&SimDisk::new());
     let mut batch = Batch::new();
     for key in [b"plain", b"again"] {
@@ -177,7 +177,7 @@ fn records_of_a_batch_have_expiries_of_their_own() {
         assert_eq!(of(&store, b"never"), Some(Expiry::Never), "{options:?}");
         assert_eq!(of(&store, b"again"), None, "{options:?}");
     }
-    // The batch of before, written later: times to live begin then.
+    // The same batch, written later: times to live begin then.
     NOW.set(START + 100);
     store.write(&batch).unwrap();
     assert_eq!(of(&store, b"ttl"), Some(Expiry::At(START + 105)));
@@ -216,13 +216,13 @@ fn times_do_not_overflow() {
         store.write(batch.put_ttl(b"b", b"v", ttl)).unwrap();
         assert_eq!(shown(&store, b"b").unwrap().1, Expiry::At(expected), "{ttl:?} after {now}");
     }
-    // The clock at its end: everything that ever expires has expired, and it can be written.
+    // The clock at its largest value: every record with an expiry has expired, and writes work.
     NOW.set(u64::MAX);
     store.put_with(b"k", b"v", ttl(1)).unwrap();
     assert_eq!(shown(&store, b"k"), None);
     store.put(b"k", b"stays").unwrap();
     assert!(shown(&store, b"k").is_some());
-    // No time at all, and a time that has passed.
+    // A time to live of zero, and a time that has passed.
     NOW.set(START);
     for options in [ttl(0), WriteOptions::ttl(Duration::from_nanos(999_999))] {
         store.put_with(b"k", b"v", options).unwrap();
@@ -235,7 +235,7 @@ fn times_do_not_overflow() {
     }
 }
 
-/// Keys with all kinds of expiries, each written in another way.
+/// Keys with all kinds of expiries, written in different ways.
 fn fill(store: &LogStore) -> Vec<(Vec<u8>, Option<Expiry>)> {
     let mut expected = Vec::new();
     for n in 0..40u64 {
@@ -267,7 +267,7 @@ fn fill(store: &LogStore) -> Vec<(Vec<u8>, Option<Expiry>)> {
 }
 
 /// The disk without some files of the store.
-pub(super) fn without(disk: &Arc<SimDisk>, goes: impl Fn(&str) -> bool) -> Arc<SimDisk> {
+pub(crate) fn without(disk: &Arc<SimDisk>, goes: impl Fn(&str) -> bool) -> Arc<SimDisk> {
     let disk = disk.fork();
     for name in disk.list(Path::new(DIR)).unwrap().iter().filter(|name| goes(name)) {
         disk.remove(&Path::new(DIR).join(name)).unwrap();
@@ -275,7 +275,7 @@ pub(super) fn without(disk: &Arc<SimDisk>, goes: impl Fn(&str) -> bool) -> Arc<S
     disk
 }
 
-/// The disk with another store in the place of the store.
+/// A disk on which another store replaces the store.
 fn replaced_by(disk: &Arc<SimDisk>, from: &str) -> Arc<SimDisk> {
     let disk = without(disk, |_| true);
     for name in disk.list(Path::new(from)).unwrap() {
@@ -285,12 +285,12 @@ fn replaced_by(disk: &Arc<SimDisk>, from: &str) -> Arc<SimDisk> {
     disk.fork()
 }
 
-pub(super) fn is_checkpoint(name: &str) -> bool {
-    name == checkpoint::FILE
+pub(crate) fn is_checkpoint(name: &str) -> bool {
+    name == CHECKPOINT
 }
 
-pub(super) fn is_help(name: &str) -> bool {
-    is_checkpoint(name) || hint::number_of(name).is_some()
+pub(crate) fn is_help(name: &str) -> bool {
+    is_checkpoint(name) || hint_number(name).is_some()
 }
 
 fn read_only(disk: &Arc<SimDisk>) -> LogStore {
@@ -298,14 +298,14 @@ fn read_only(disk: &Arc<SimDisk>) -> LogStore {
     LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(DIR), options).unwrap()
 }
 
-pub(super) fn repaired(disk: &Arc<SimDisk>) -> Arc<SimDisk> {
+pub(crate) fn repaired(disk: &Arc<SimDisk>) -> Arc<SimDisk> {
     let disk = disk.fork();
     let (on, to) = (Arc::clone(&disk) as DiskRef, Path::new("/repaired"));
     LogStore::repair_on(&on, Path::new(DIR), to, options(), |_, _| ()).unwrap();
     replaced_by(&disk, "/repaired")
 }
 
-pub(super) fn backed_up(disk: &Arc<SimDisk>, store: &LogStore, times: usize) -> Arc<SimDisk> {
+pub(crate) fn backed_up(disk: &Arc<SimDisk>, store: &LogStore, times: usize) -> Arc<SimDisk> {
     for _ in 0..times {
         store.put(b"other", b"1").unwrap();
         store.backup(Path::new("/copy")).unwrap();
@@ -313,7 +313,7 @@ pub(super) fn backed_up(disk: &Arc<SimDisk>, store: &LogStore, times: usize) -> 
     replaced_by(disk, "/copy")
 }
 
-/// As a program copies it.
+/// A copy through the public API.
 fn copied(store: &LogStore) -> Arc<SimDisk> {
     let (disk, snapshot) = (SimDisk::new(), store.snapshot());
     let (copy, mut all, mut batch) = (open(&disk), snapshot.iter(), Batch::new());
@@ -327,7 +327,7 @@ fn copied(store: &LogStore) -> Arc<SimDisk> {
     disk
 }
 
-/// A reader that looks again after everything was written once more.
+/// A reader that is refreshed after everything was written again.
 fn refreshed(disk: &Arc<SimDisk>, store: &LogStore) -> LogStore {
     let mut reader = read_only(disk);
     let all: Vec<_> = store.snapshot().keys().map(Result::unwrap).collect();
@@ -337,10 +337,10 @@ fn refreshed(disk: &Arc<SimDisk>, store: &LogStore) -> LogStore {
     reader
 }
 
-/// Does something with a store, and gives the disk and the store that it leads to.
+/// Performs an operation on a store. Returns the resulting disk and store.
 type Copy_ = (&'static str, fn(&Arc<SimDisk>, LogStore) -> (Arc<SimDisk>, LogStore));
 
-/// Every path that copies a record, or finds it again. From the last two no other one goes on.
+/// Every path that copies a record or finds it again. No other path follows the last two.
 const COPIES: [Copy_; 12] = [
     ("closed and opened", |disk, store| {
         store.close().unwrap();
@@ -374,7 +374,7 @@ const COPIES: [Copy_; 12] = [
     ("refreshed", |disk, store| (Arc::clone(disk), refreshed(disk, &store))),
 ];
 
-pub(super) fn opened(disk: Arc<SimDisk>) -> (Arc<SimDisk>, LogStore) {
+pub(crate) fn opened(disk: Arc<SimDisk>) -> (Arc<SimDisk>, LogStore) {
     let store = open(&disk);
     (disk, store)
 }
@@ -398,7 +398,7 @@ fn every_copy_keeps_the_expiry() {
 }
 
 #[test]
-fn what_expired_is_counted_until_it_is_removed() {
+fn expired_records_count_until_they_are_removed() {
     let disk = SimDisk::new();
     let store = open(&disk);
     let expected = fill(&store);
@@ -413,7 +413,7 @@ fn what_expired_is_counted_until_it_is_removed() {
     };
     assert_eq!((passed(&store), store.stats().keys), (expired, 40));
     store.compact(0.0).unwrap();
-    // Deletes stand in for those that hide something older, until that has gone, too.
+    // Deletes replace the expired records that hide older ones, until those are removed too.
     assert_eq!((passed(&store), store.len()), (0, there));
     assert_eq!(store.verify().unwrap().live, there);
 }

@@ -1,10 +1,10 @@
-//! Snapshots, updates, times to live, reading beside a writer, backups, repair, verify.
+//! Snapshots, updates, times to live, reading next to a writer, backups, repair, verify.
 
 use super::{DIR, Map, Rng, content, open, options};
 use crate::ErrorKind;
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::log::reserve::Need;
-use crate::log::segment::file_name;
+use crate::log::format::names::segment_file;
+use crate::log::tests::Steps;
 use crate::log::{Batch, LogStore, Options, Snapshot, WriteOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn shown(snapshot: &Snapshot, keys: &[Vec<u8>]) -> Map {
 }
 
 #[test]
-fn a_snapshot_shows_one_moment_whatever_happens() {
+fn a_snapshot_is_unchanged_by_later_operations() {
     for seed in 0..6 {
         let mut random = Rng(seed);
         let disk = SimDisk::new();
@@ -68,7 +68,7 @@ fn a_snapshot_shows_one_moment_whatever_happens() {
 }
 
 #[test]
-fn what_a_snapshot_keeps_on_the_disk_is_counted() {
+fn files_held_by_a_snapshot_are_counted() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     let fill = |round: u8| (0..40).for_each(|n| store.put(&[n], &[round; 300]).unwrap());
@@ -86,7 +86,7 @@ fn what_a_snapshot_keeps_on_the_disk_is_counted() {
 }
 
 #[test]
-fn snapshots_hold_while_other_threads_write_and_compact() {
+fn snapshots_are_consistent_under_concurrent_writes_and_compaction() {
     let dir = std::env::temp_dir().join(format!("firndb-log-snapshot-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     let options = Options { segment_bytes: 64 << 10, index_bits: 4, ..Options::default() };
@@ -117,7 +117,7 @@ fn snapshots_hold_while_other_threads_write_and_compact() {
                 for n in 0..50 {
                     let [a, b] = pair(n);
                     assert_eq!(snapshot.get(&a).unwrap(), snapshot.get(&b).unwrap());
-                    // Written for the first time in between, perhaps, but never removed.
+                    // Possibly written for the first time meanwhile, but never removed.
                     let was_there = store.get(&a).unwrap().is_some();
                     assert!(!was_there || store.contains(&a).unwrap());
                 }
@@ -160,7 +160,7 @@ fn updates_are_atomic_among_threads() {
 }
 
 #[test]
-fn conditional_writes_look_first() {
+fn conditional_writes_depend_on_the_current_value() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     assert!(store.put_if_absent(b"k", b"1").unwrap());
@@ -183,7 +183,7 @@ fn conditional_writes_look_first() {
 static NOW: AtomicU64 = AtomicU64::new(1000);
 
 #[test]
-fn what_expired_is_gone_and_does_not_uncover_what_it_replaced() {
+fn expired_records_are_absent_and_still_hide_older_ones() {
     let options = Options { clock: || NOW.load(Ordering::Relaxed), ..options() };
     let disk = SimDisk::new();
     let at = |d: &Arc<SimDisk>| {
@@ -191,7 +191,7 @@ fn what_expired_is_gone_and_does_not_uncover_what_it_replaced() {
     };
     let store = at(&disk);
     store.put(b"k", b"old").unwrap();
-    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
+    store.roll().unwrap();
     let second = WriteOptions::ttl(Duration::from_secs(1));
     store.put_with(b"k", b"new", second).unwrap();
     store.put_with(b"alone", b"x", second).unwrap();
@@ -204,14 +204,14 @@ fn what_expired_is_gone_and_does_not_uncover_what_it_replaced() {
     assert!(store.put_if_absent(b"alone", b"again").unwrap());
     assert_eq!(snapshot.get(b"k").unwrap().unwrap(), b"new", "at the time of the snapshot");
     drop(snapshot);
-    // The segment with the expired record goes first, then the one with the value before it.
-    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
-    while store.shared.seal().unwrap() {}
-    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
+    // Compacts the segment with the expired record, then the one with the value before it.
+    store.roll().unwrap();
+    while store.seal().unwrap() {}
+    store.roll().unwrap();
     for number in [2, 1] {
-        let segments = store.shared.table.load().in_order();
+        let segments = store.shared.segments();
         let victim = segments.iter().find(|segment| segment.number == number).unwrap();
-        store.shared.evacuate(victim).unwrap();
+        store.evacuate(victim).unwrap();
         let copy = at(&disk.fork());
         assert_eq!(copy.get(b"k").unwrap(), None, "after segment {number}");
         assert_eq!(copy.get(b"stays").unwrap().unwrap(), b"y");
@@ -220,7 +220,7 @@ fn what_expired_is_gone_and_does_not_uncover_what_it_replaced() {
 }
 
 #[test]
-fn a_reader_beside_the_writer_sees_a_recent_state() {
+fn a_reader_next_to_a_writer_sees_a_recent_state() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     let options = Options { read_only: true, ..options() };
@@ -257,7 +257,7 @@ fn a_reader_beside_the_writer_sees_a_recent_state() {
 }
 
 #[test]
-fn backups_are_stores_of_their_own() {
+fn backups_are_independent_stores() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     let keys: Vec<Vec<u8>> = (0..60).map(|n| vec![n]).collect();
@@ -278,13 +278,13 @@ fn backups_are_stores_of_their_own() {
         let once_more = store.backup(Path::new("/backup")).unwrap();
         assert!(once_more.kept >= again.segments - 1, "{again:?} {once_more:?}");
         for path in [own.as_str(), "/backup"] {
-            // Durable when made: no image of a power cut lacks anything.
+            // The backup is durable: no image of a power cut lacks a record.
             for (label, image) in disk.images(u64::from(round), 6) {
                 let copy = LogStore::open_on(image, Path::new(path), options()).unwrap();
                 assert_eq!(content(&copy, &keys).unwrap(), model, "{label}");
             }
         }
-        // Writing to a backup changes nothing in the store or in other backups.
+        // Writing to a backup changes neither the store nor other backups.
         backup(&own).put(&keys[0], b"elsewhere").unwrap();
         assert_eq!(content(&store, &keys).unwrap(), model);
         assert_eq!(content(&backup("/backup"), &keys).unwrap(), model);
@@ -292,7 +292,7 @@ fn backups_are_stores_of_their_own() {
 }
 
 #[test]
-fn a_damaged_record_is_an_error_and_repair_saves_the_rest() {
+fn a_damaged_record_is_an_error_and_repair_recovers_the_others() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     let keys: Vec<Vec<u8>> = (0..20).map(|n| vec![b'k', n]).collect();
@@ -301,7 +301,7 @@ fn a_damaged_record_is_an_error_and_repair_saves_the_rest() {
     }
     store.delete(&keys[3]).unwrap();
     store.close().unwrap();
-    let path = Path::new(DIR).join(file_name(1));
+    let path = Path::new(DIR).join(segment_file(1));
     let whole = disk.map(&path).unwrap().to_vec();
     let at = whole.windows(50).position(|w| w == [7; 50]).unwrap();
     for byte in [at, at - 3, at - 8, at + 49] {
@@ -315,7 +315,7 @@ fn a_damaged_record_is_an_error_and_repair_saves_the_rest() {
             LogStore::repair_on(&damaged_ref, Path::new(DIR), to, options(), |_, _| ()).unwrap();
         assert_eq!((report.keys, report.dropped.len()), (18, 1), "{report:?}");
         let (file, from, length) = &report.dropped[0];
-        assert!(*file == file_name(1) && (*from..from + length).contains(&(byte as u64)));
+        assert!(*file == segment_file(1) && (*from..from + length).contains(&(byte as u64)));
         let repaired = LogStore::open_on(damaged_ref, to, options()).unwrap();
         for key in &keys {
             let expected = ![3, 7].contains(&key[1]);
@@ -325,7 +325,7 @@ fn a_damaged_record_is_an_error_and_repair_saves_the_rest() {
 }
 
 #[test]
-fn compaction_that_is_paused_waits_until_it_is_resumed() {
+fn paused_compaction_does_nothing_until_resumed() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     let removed = || {

@@ -1,5 +1,5 @@
-//! Entries of a store's directory that no store made, on a real disk: whatever has a name that a
-//! store uses, of whatever kind, loses no record and ends in no panic, no hang and no signal.
+//! Foreign entries in a store's directory, on a real disk: an entry of any kind under a name that a
+//! store uses loses no record and causes no panic, hang or signal.
 
 use crate::log::{LogStore, Options, WriteOptions};
 use std::fs;
@@ -10,12 +10,12 @@ use std::process::Command;
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Empty,
-    /// A terabyte of nothing.
+    /// An empty file of a terabyte.
     Sparse,
     Text,
     Fifo,
     Dangling,
-    /// A symbolic link to a file that must stay as it is.
+    /// A symbolic link to a file that must not change.
     Link,
     Directory,
 }
@@ -35,7 +35,7 @@ impl Kind {
         match self {
             Kind::Empty => drop(fs::File::create(path).unwrap()),
             Kind::Sparse => fs::File::create(path).unwrap().set_len(1 << 40).unwrap(),
-            Kind::Text => fs::write(path, "somebody's notes\n").unwrap(),
+            Kind::Text => fs::write(path, "a user's notes\n").unwrap(),
             Kind::Fifo => assert!(Command::new("mkfifo").arg(path).status().unwrap().success()),
             Kind::Dangling => symlink("nowhere", path).unwrap(),
             Kind::Link => symlink(outside, path).unwrap(),
@@ -47,8 +47,8 @@ impl Kind {
     }
 }
 
-/// Names that are in the directory together: those of segments and hints with such numbers as no
-/// segment of the store in the test has, which has 1 to 3 or so; and the others, each alone.
+/// Names that are in the directory together: those of segments and hints with numbers that no
+/// segment of the test's store has (it has about 1 to 3), and each of the other names alone.
 fn groups() -> Vec<Vec<String>> {
     let numbers = [0, 20, 21, 22, u64::MAX - 1, u64::MAX];
     let names = |suffix| numbers.map(|n| format!("segment-{n:020}.{suffix}")).to_vec();
@@ -86,8 +86,8 @@ fn remove(path: &Path) {
     }
 }
 
-/// Opens a store, writes to it, and opens it again, with something foreign in its directory. An
-/// opening may fail if the error names what is in the way.
+/// Opens a store, writes to it, and reopens it, with foreign entries in its directory. An opening
+/// may fail if the error names the entry.
 fn live_with(dir: &Path, foreign: &[PathBuf], label: &str) {
     let mut round = 1;
     if let Err(e) = LogStore::open(dir, options()) {
@@ -124,7 +124,7 @@ fn foreign_entries_of_a_directory_do_no_harm() {
         fill(&store, 1).unwrap();
         store.close().unwrap();
         let paths = group.iter().map(|name| dir.join(name));
-        // What the store can do without is replaced; its segments are not.
+        // Files that the store does not need are replaced; its segments are not.
         let is_free = |path: &PathBuf| !path.exists() || !group[0].starts_with("segment-");
         let paths: Vec<PathBuf> = paths.filter(is_free).collect();
         for path in &paths {

@@ -1,5 +1,5 @@
-//! A store whose index is full: new keys are refused before anything is appended, and everything
-//! else goes on, openings included.
+//! A store whose index is full rejects new keys before anything is appended. Everything else works,
+//! including openings.
 
 use super::{DIR, options};
 use crate::disk::{Disk, DiskRef, SimDisk};
@@ -8,8 +8,8 @@ use crate::{ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Keys of a shard at most: 256 pages of 128 slots, seven eighths of them, without those kept for
-/// what is in the insert buffers.
+/// Most keys of a shard: 7/8 of the slots of 256 pages of 128, minus those reserved for the insert
+/// buffer and the displaced set.
 const MOST: u32 = 256 * 128 / 8 * 7 - 64;
 
 /// One shard.
@@ -45,12 +45,12 @@ fn check_full(store: &LogStore, bytes: u64) {
 }
 
 #[test]
-fn a_full_index_refuses_new_keys_and_nothing_else() {
+fn a_full_index_rejects_only_new_keys() {
     let disk = SimDisk::new();
     let store = open(&disk);
     (0..MOST).for_each(|n| put(&store, n).unwrap_or_else(|e| panic!("key {n}: {e}")));
     check_full(&store, store.stats().log_bytes);
-    // Old keys can be written, in every way.
+    // Existing keys can be written in every way.
     for n in 0..2000 {
         put(&store, n).unwrap();
         assert!(store.compare_and_set(&n.to_le_bytes(), Some(&n.to_le_bytes()), None).unwrap());
@@ -64,12 +64,13 @@ fn a_full_index_refuses_new_keys_and_nothing_else() {
     check_full(&store, store.stats().log_bytes);
 }
 
-/// Each way to open a store fills the index in another order and with other entries on the way.
+/// Each way of opening a store fills the index in a different order and with different intermediate
+/// entries.
 #[test]
-fn a_store_with_a_full_index_opens_in_every_way() {
+fn a_store_with_a_full_index_can_be_opened() {
     let disk = SimDisk::new();
     let store = open(&disk);
-    // Twice as many keys came and went.
+    // Twice as many keys were put and deleted.
     for n in (0..MOST).rev() {
         put(&store, n + MOST).unwrap();
         assert!(store.delete(&(n + MOST).to_le_bytes()).unwrap());
@@ -77,7 +78,7 @@ fn a_store_with_a_full_index_opens_in_every_way() {
     }
     (0..MOST).step_by(3).for_each(|n| put(&store, n).unwrap());
     check_full(&store, store.stats().log_bytes);
-    drop(store); // A close writes the checkpoint.
+    drop(store); // Closing writes the checkpoint.
     let reopened = |label: &str, is_removed: &dyn Fn(&str) -> bool| {
         let copy = disk.fork();
         for name in copy.list(Path::new(DIR)).unwrap().iter().filter(|name| is_removed(name)) {

@@ -1,13 +1,13 @@
-//! Golden files: what was written in format version 1 opens and answers forever.
+//! Golden files: a store of format version 1 can be opened and read forever.
 //!
 //! `tests/golden/v1/log/` holds the directory of a store: segments, hints, a checkpoint and the end
-//! of the log. One test reads it; another writes the store anew and compares byte by byte, so that
-//! a change of the format cannot slip in. New golden files are written by
-//! `cargo test -p firndb --lib log::tests::golden -- --ignored`.
+//! of the log. One test reads it; another writes the store again and compares byte by byte, so that
+//! no change of the format goes unnoticed. New golden files are written by `cargo test -p firndb
+//! --lib log::tests::golden -- --ignored`.
 
 use super::options;
-use crate::log::bug::active;
-use crate::log::reserve;
+use crate::log::failpoints::active;
+use crate::log::format::names::is_reserve;
 use crate::log::{Batch, LogStore, Options, WriteOptions};
 use std::collections::BTreeMap;
 use std::fs;
@@ -55,7 +55,7 @@ fn write(dir: &Path) {
     store.close().unwrap();
 }
 
-/// What [`write`] leaves.
+/// The content that [`write`] leaves.
 fn expected() -> BTreeMap<Vec<u8>, Vec<u8>> {
     let changed = (0..80).filter(|n| n % 3 != 0 && *n != 2);
     let changed = changed.map(|n| (key(n), value(if n % 3 == 1 { n + 1 } else { n })));
@@ -72,16 +72,16 @@ fn expected() -> BTreeMap<Vec<u8>, Vec<u8>> {
     all
 }
 
-/// Names and bytes of the files of a store, but for its lock and its reserve, which are empty.
+/// Names and bytes of the files of a store, except the lock and the reserve, which are empty.
 fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     let named = entries.map(|entry| (entry.file_name().into_string().unwrap(), entry.path()));
-    let kept = named.filter(|(name, _)| name != "lock" && !reserve::is_reserve(name));
+    let kept = named.filter(|(name, _)| name != "lock" && !is_reserve(name));
     kept.map(|(name, path)| (name, fs::read(path).unwrap())).collect()
 }
 
 #[test]
-fn golden_store_answers_as_it_did() {
+fn the_golden_store_has_the_expected_content() {
     let read = Options { read_only: true, clock: noon, ..options() };
     let store = LogStore::open(golden(), read).unwrap();
     assert_eq!(store.stats().recovery.dropped_bytes, 0);
@@ -95,7 +95,7 @@ fn golden_store_answers_as_it_did() {
     }
 }
 
-/// The files of a store that is written now.
+/// The files of a newly written store.
 fn written(name: &str) -> BTreeMap<String, Vec<u8>> {
     let dir = std::env::temp_dir().join(format!("firndb-log-{name}-{}", std::process::id()));
     write(&dir);
@@ -105,7 +105,7 @@ fn written(name: &str) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn golden_store_is_what_is_written_today() {
+fn the_golden_store_is_byte_identical_to_a_new_one() {
     let (old, new) = (files(&golden()), written("golden"));
     assert_eq!(old.keys().collect::<Vec<_>>(), new.keys().collect::<Vec<_>>(), "{CHANGED}");
     for (name, bytes) in &old {

@@ -1,14 +1,14 @@
-//! Files beside the segments whose checksums fit and whose numbers are impossible, as a hostile
-//! program could write them. They count as damaged: the store opens without them, as it is.
+//! Files next to the segments with correct checksums and impossible numbers, as a hostile program
+//! could write them. They count as damaged: the store opens without them, unchanged.
 
 use super::{DIR, Map, content, open};
 use crate::bytes::testing::Forged;
 use crate::disk::{Disk, SimDisk};
-use crate::log::checkpoint;
+use crate::log::format::names::CHECKPOINT;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A closed store with hints and a checkpoint, its keys, and what it holds.
+/// A closed store with hints and a checkpoint, its keys, and its content.
 fn victim() -> (Arc<SimDisk>, Vec<Vec<u8>>, Map) {
     let disk = SimDisk::new();
     let keys: Vec<Vec<u8>> = (0..120).map(|n| format!("key {n}").into_bytes()).collect();
@@ -21,7 +21,7 @@ fn victim() -> (Arc<SimDisk>, Vec<Vec<u8>>, Map) {
     (disk.fork(), keys, map)
 }
 
-/// Writes a number into section 1 of the file and seals it.
+/// Writes a number into section 1 of the file and updates the checksums.
 fn forge(disk: &SimDisk, path: &Path, at: usize, number: u64) {
     let mut file = Forged(disk.files()[path].clone());
     let section = file.find(1).unwrap();
@@ -30,7 +30,7 @@ fn forge(disk: &SimDisk, path: &Path, at: usize, number: u64) {
     disk.write_raw(path, &file.0);
 }
 
-/// Numbers that overflow alone, or as a sum of several.
+/// Numbers that overflow, or whose sums do.
 const LARGE: [u64; 4] = [u64::MAX, u64::MAX / 2, 1 << 62, 1 << 61];
 
 #[track_caller]
@@ -43,10 +43,10 @@ fn is_as_it_was(disk: &Arc<SimDisk>, keys: &[Vec<u8>], map: &Map) {
 }
 
 #[test]
-fn a_checkpoint_with_impossible_numbers_is_as_good_as_none() {
+fn a_checkpoint_with_impossible_numbers_is_ignored() {
     let (disk, keys, map) = victim();
-    let path = Path::new(DIR).join(checkpoint::FILE);
-    // Of each segment: its number, the entries of its hint, its live bytes.
+    let path = Path::new(DIR).join(CHECKPOINT);
+    // Per segment: its number, the entries of its hint, its live bytes.
     let segments = (Forged(disk.files()[&path].clone()).find(1).unwrap().len() - 16) / 24;
     assert!(segments > 2, "{segments}");
     for number in LARGE {
@@ -63,7 +63,7 @@ fn a_checkpoint_with_impossible_numbers_is_as_good_as_none() {
 }
 
 #[test]
-fn a_hint_with_impossible_numbers_is_as_good_as_none() {
+fn a_hint_with_impossible_numbers_is_ignored() {
     let (disk, keys, map) = victim();
     let is_hint = |path: &PathBuf| path.extension().is_some_and(|end| end == "hint");
     let hints: Vec<PathBuf> = disk.files().into_keys().filter(is_hint).collect();
@@ -75,7 +75,7 @@ fn a_hint_with_impossible_numbers_is_as_good_as_none() {
             hints.iter().for_each(|path| forge(&forged, path, field, number));
             is_as_it_was(&forged, &keys, &map);
             // Without the checkpoint the hint is read.
-            forged.remove(&Path::new(DIR).join(checkpoint::FILE)).unwrap();
+            forged.remove(&Path::new(DIR).join(CHECKPOINT)).unwrap();
             is_as_it_was(&forged, &keys, &map);
         }
     }
@@ -85,7 +85,7 @@ fn a_hint_with_impossible_numbers_is_as_good_as_none() {
 fn counts_that_are_too_low_do_not_wrap() {
     let (disk, keys, mut map) = victim();
     let is_hint = |path: &PathBuf| path.extension().is_some_and(|end| end == "hint");
-    disk.remove(&Path::new(DIR).join(checkpoint::FILE)).unwrap();
+    disk.remove(&Path::new(DIR).join(CHECKPOINT)).unwrap();
     for path in disk.files().into_keys().filter(is_hint) {
         (24..=32).step_by(8).for_each(|field| forge(&disk, &path, field, 0));
     }
@@ -94,7 +94,7 @@ fn counts_that_are_too_low_do_not_wrap() {
         store.put(key, b"new").unwrap();
         map.insert(key.clone(), b"new".to_vec());
     }
-    // Each new segment notes the sum over all others.
+    // Each new segment's link has the sum over all others.
     store.compact(0.01).unwrap();
     while store.maintain().unwrap() {}
     assert_eq!(content(&store, &keys).unwrap(), map);

@@ -6,7 +6,7 @@ use std::fs;
 
 #[test]
 #[ignore = "takes 12 GiB of memory and 4 GiB of disk"]
-fn the_largest_value_comes_back() {
+fn the_largest_value_round_trips() {
     let dir = std::env::temp_dir().join(format!("firndb-log-large-{}", std::process::id()));
     let store = LogStore::open(&dir, Options::default()).unwrap();
     let mut value = vec![7; MAX_VALUE];

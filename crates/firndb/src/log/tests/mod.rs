@@ -1,11 +1,14 @@
 //! Tests of the store as a whole, on the simulated disk.
 
 mod access;
+mod backpressure;
 mod backup;
 mod basic;
 mod bounds;
 mod clock;
 mod crash;
+mod deferred_put;
+mod directory;
 mod expiry;
 mod features;
 mod foreign;
@@ -14,16 +17,18 @@ mod golden;
 mod hostile;
 mod large;
 mod model;
-mod pace;
-mod pending;
-mod place;
 mod proof;
 mod refresh;
 mod repair;
 
-use super::{Access, LogStore, Options};
 use crate::Result;
 use crate::disk::{DiskRef, SimDisk};
+use crate::log::maintenance::{checkpoint, compaction, seal};
+use crate::log::segments::reserve::Need;
+use crate::log::segments::segment::Segment;
+use crate::log::state::shared::WriterGuard;
+use crate::log::write::{active_segment, settle};
+use crate::log::{Access, LogStore, Options};
 pub(crate) use crate::testing::Rng;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -40,12 +45,12 @@ thread_local! {
     static ACCESS: Cell<Access> = const { Cell::new(Access::Map) };
 }
 
-/// Has the stores of this thread read records one way or the other, by a number.
+/// Sets how the stores of this thread read records, by a number.
 fn choose_access(n: u64) {
     ACCESS.set(if n % 3 == 1 { Access::Buffered } else { Access::Map });
 }
 
-/// Options of a store small enough that everything happens in it.
+/// Options of a store so small that everything happens in it.
 pub(crate) fn options() -> Options {
     Options {
         segment_bytes: 4096,
@@ -61,7 +66,7 @@ pub(crate) fn open(disk: &Arc<SimDisk>) -> Result<LogStore> {
     LogStore::open_on(disk, Path::new(DIR), options())
 }
 
-/// What a store holds, looked up key by key among `keys`.
+/// The content of a store, looked up key by key.
 pub(crate) fn content(store: &LogStore, keys: &[Vec<u8>]) -> Result<Map> {
     let mut map = Map::new();
     for key in keys {
@@ -71,4 +76,49 @@ pub(crate) fn content(store: &LogStore, keys: &[Vec<u8>]) -> Result<Map> {
     }
     assert_eq!(store.len(), map.len() as u64);
     Ok(map)
+}
+
+/// The steps of a store, which tests drive one by one.
+pub(crate) trait Steps {
+    /// The writer with all puts settled.
+    fn lock(&self) -> Result<WriterGuard<'_>>;
+    /// Begins a new segment.
+    fn roll(&self) -> Result<()>;
+    /// Seals the oldest full segment.
+    fn seal(&self) -> Result<bool>;
+    fn checkpoint(&self) -> Result<()>;
+    fn compact_step(&self) -> Result<bool>;
+    /// Compacts a segment.
+    fn evacuate(&self, segment: &Arc<Segment>) -> Result<()>;
+    fn link_stale(&self, threshold: f64, newest: u64) -> Result<()>;
+}
+
+impl Steps for LogStore {
+    fn lock(&self) -> Result<WriterGuard<'_>> {
+        settle::lock_settled(&self.shared)
+    }
+
+    fn roll(&self) -> Result<()> {
+        active_segment::roll(&self.shared, &mut *self.lock()?, (0, 0), Need::Fill)
+    }
+
+    fn seal(&self) -> Result<bool> {
+        seal::seal(&self.shared)
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        checkpoint::write_checkpoint(&self.shared)
+    }
+
+    fn compact_step(&self) -> Result<bool> {
+        compaction::compact_step(&self.shared)
+    }
+
+    fn evacuate(&self, segment: &Arc<Segment>) -> Result<()> {
+        compaction::evacuate(&self.shared, segment)
+    }
+
+    fn link_stale(&self, threshold: f64, newest: u64) -> Result<()> {
+        compaction::link_stale(&self.shared, threshold, newest)
+    }
 }

@@ -1,24 +1,26 @@
-//! Random work on a store and on a plain map, with reopening, upkeep, compaction, and the files
-//! that opening can do without taken away.
+//! Random operations on a store and on a plain map, with reopening, maintenance, compaction, and
+//! removal of the files that an opening does not need.
 
 use super::{DIR, Map, Rng, content, open};
 use crate::disk::{Disk, SimDisk};
+use crate::log::Batch;
 use crate::log::LogStore;
-use crate::log::format::Kind;
-use crate::log::reserve::Need;
-use crate::log::segment::{file_name, number_of};
-use crate::log::{Batch, checkpoint, hint};
+use crate::log::format::names::CHECKPOINT;
+use crate::log::format::names::hint_number;
+use crate::log::format::names::{segment_file, segment_number};
+use crate::log::format::record::Kind;
+use crate::log::tests::Steps;
 use std::path::Path;
 
-/// Reopens until only the segments are left to open from: each time the same store.
+/// Reopens until only the segments are left to open from. The store is the same each time.
 #[track_caller]
 fn reopen_in_every_way(disk: &SimDisk, keys: &[Vec<u8>], model: &Map, label: &str) {
     let disk = disk.fork();
     for way in ["as it is", "no checkpoint", "no hints"] {
         for name in disk.list(Path::new(DIR)).unwrap() {
             let goes = match way {
-                "no checkpoint" => name == checkpoint::FILE,
-                "no hints" => name == checkpoint::FILE || hint::number_of(&name).is_some(),
+                "no checkpoint" => name == CHECKPOINT,
+                "no hints" => name == CHECKPOINT || hint_number(&name).is_some(),
                 _ => false,
             };
             if goes {
@@ -31,7 +33,7 @@ fn reopen_in_every_way(disk: &SimDisk, keys: &[Vec<u8>], model: &Map, label: &st
 }
 
 #[test]
-fn a_store_is_a_map() {
+fn a_store_behaves_like_a_map() {
     for seed in 0..8 {
         super::choose_access(seed);
         let mut random = Rng(seed);
@@ -77,7 +79,7 @@ fn a_store_is_a_map() {
                     store = open(&disk).unwrap();
                 }
                 97 => {
-                    // As after kill -9.
+                    // As after a process crash.
                     drop(std::mem::replace(&mut store, open(&SimDisk::new()).unwrap()));
                     store = open(&disk).unwrap();
                 }
@@ -93,13 +95,13 @@ fn a_store_is_a_map() {
 
 /// Begins a new segment.
 fn roll(store: &LogStore) {
-    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
+    store.roll().unwrap();
 }
 
 /// Number of records of this kind in all segments.
 fn records(store: &LogStore, kind: Kind) -> u64 {
-    let segments = store.shared.table.load().in_order();
-    let of = |segment: &std::sync::Arc<crate::log::segment::Segment>| {
+    let segments = store.shared.segments();
+    let of = |segment: &std::sync::Arc<crate::log::segments::segment::Segment>| {
         let contents = segment.contents().unwrap();
         segment.records(&contents).filter(|item| item.as_ref().unwrap().1.kind == kind).count()
             as u64
@@ -108,9 +110,9 @@ fn records(store: &LogStore, kind: Kind) -> u64 {
 }
 
 #[test]
-fn what_is_deleted_stays_so_in_every_order_of_compactions() {
-    // The value of a key in one segment, its delete in another, others between and around. Every
-    // order of compacting them, with a reopening from the segments alone after each.
+fn deleted_keys_stay_deleted_in_every_order_of_compactions() {
+    // The value of a key in one segment, its delete in another, other segments between and around
+    // them. Every order of compacting them, with a reopening from the segments alone after each.
     let mut orders = vec![vec![]];
     for n in 1..=5u64 {
         orders = orders
@@ -140,12 +142,12 @@ fn what_is_deleted_stays_so_in_every_order_of_compactions() {
                 roll(&store);
             }
         }
-        while store.shared.seal().unwrap() {}
+        while store.seal().unwrap() {}
         roll(&store);
         for number in order {
-            let segments = store.shared.table.load().in_order();
+            let segments = store.shared.segments();
             if let Some(victim) = segments.iter().find(|segment| segment.number == number) {
-                store.shared.evacuate(victim).unwrap();
+                store.evacuate(victim).unwrap();
             }
             reopen_in_every_way(&disk, &keys, &model, "an order");
         }
@@ -158,7 +160,7 @@ fn what_is_deleted_stays_so_in_every_order_of_compactions() {
 }
 
 #[test]
-fn a_file_goes_when_the_log_is_durable_anyway() {
+fn a_file_is_removed_once_another_sync_made_the_log_durable() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     let keys: Vec<Vec<u8>> = (0..4).map(|n| vec![n]).collect();
@@ -169,35 +171,35 @@ fn a_file_goes_when_the_log_is_durable_anyway() {
             model.insert(key.clone(), vec![round; 100]);
             roll(&store);
         }
-        while store.shared.seal().unwrap() {}
+        while store.seal().unwrap() {}
         roll(&store);
     }
-    let path = |number| Path::new(DIR).join(file_name(number));
+    let path = |number| Path::new(DIR).join(segment_file(number));
     for number in 1..=4 {
-        assert!(store.shared.compact_step().unwrap(), "segment {number} is stale");
+        assert!(store.compact_step().unwrap(), "segment {number} is stale");
         disk.open(&path(number)).unwrap();
         reopen_in_every_way(&disk, &keys, &model, "a segment that left");
     }
     roll(&store);
-    while store.shared.seal().unwrap() {}
+    while store.seal().unwrap() {}
     let syncs = store.stats().syncs;
-    assert!(store.shared.compact_step().unwrap());
+    assert!(store.compact_step().unwrap());
     assert_eq!(store.stats().syncs, syncs, "nothing was synced for it");
     assert!((1..=4).all(|number| disk.open(&path(number)).is_err()));
     reopen_in_every_way(&disk, &keys, &model, "files that went");
-    // What left meanwhile goes when the store closes.
+    // Files of segments that departed meanwhile are removed when the store closes.
     store.delete(&keys[0]).unwrap();
     model.remove(&keys[0]);
     roll(&store);
-    while store.shared.seal().unwrap() {}
+    while store.seal().unwrap() {}
     roll(&store);
-    assert!(store.shared.compact_step().unwrap());
-    let left = |number: &u64| {
-        !store.shared.table.load().in_order().iter().any(|segment| segment.number == *number)
-    };
+    assert!(store.compact_step().unwrap());
+    let left =
+        |number: &u64| !store.shared.segments().iter().any(|segment| segment.number == *number);
     let names = disk.list(Path::new(DIR)).unwrap();
-    let mut left: Vec<u64> = names.iter().filter_map(|name| number_of(name)).filter(left).collect();
-    left.retain(|&number| number < store.shared.writer().unwrap().segment.number);
+    let mut left: Vec<u64> =
+        names.iter().filter_map(|name| segment_number(name)).filter(left).collect();
+    left.retain(|&number| number < store.lock().unwrap().segment.number);
     assert_eq!(left.len(), 1, "{left:?} among {names:?}");
     store.close().unwrap();
     assert!(disk.open(&path(left[0])).is_err());
@@ -205,7 +207,7 @@ fn a_file_goes_when_the_log_is_durable_anyway() {
 }
 
 #[test]
-fn what_many_small_segments_say_of_each_other_is_no_reason_to_compact_them() {
+fn links_of_many_small_segments_do_not_count_as_stale() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     for n in 0..4000u32 {
@@ -222,7 +224,7 @@ fn what_many_small_segments_say_of_each_other_is_no_reason_to_compact_them() {
 }
 
 #[test]
-fn the_first_segment_after_a_torn_one_names_all_however_many() {
+fn the_first_segment_after_a_torn_one_links_all_others() {
     let mut disk = SimDisk::new();
     let mut store = open(&disk).unwrap();
     for n in 0..4000u32 {
@@ -230,23 +232,23 @@ fn the_first_segment_after_a_torn_one_names_all_however_many() {
     }
     let mut segments = store.stats().segments;
     for _ in 0..3 {
-        let active = store.shared.writer().unwrap().segment.clone();
+        let active = store.lock().unwrap().segment.clone();
         let (number, end) = (active.number, active.end() as usize);
-        disk = disk.fork(); // As a process that is killed leaves it.
-        let path = Path::new(DIR).join(file_name(number));
+        disk = disk.fork(); // The state after a process crash.
+        let path = Path::new(DIR).join(segment_file(number));
         let mut bytes = disk.files()[&path].clone();
         bytes[end + 8] = 1;
         disk.write_raw(&path, &bytes);
         store = open(&disk).unwrap();
         segments += 1;
-        assert_eq!(store.stats().segments, segments, "behind the torn one");
+        assert_eq!(store.stats().segments, segments, "after the torn one");
         store.put(b"more", b"after it").unwrap();
         assert_eq!(store.get(&7u32.to_le_bytes()).unwrap(), Some(vec![7; 1000]));
     }
 }
 
 #[test]
-fn compacting_again_and_again_makes_no_more_segments() {
+fn repeated_compaction_does_not_add_segments() {
     let [store, plain] = [(); 2].map(|()| open(&SimDisk::new()).unwrap());
     for n in 0..200u8 {
         store.put(&[n], &[n; 40]).unwrap();

@@ -1,10 +1,11 @@
-//! A store that is open for reading only looks again: against a map, and on a disk that fails.
+//! Refreshes of a store that is open for reading only: compared with a map, and on a failing disk.
 
 use super::{DIR, Map, Rng, content, open, options};
 use crate::disk::{Disk, DiskRef, Fault, HookDisk, SimDisk};
-use crate::log::bug::active;
-use crate::log::reserve::Need;
-use crate::log::segment::file_name;
+use crate::log::failpoints::active;
+use crate::log::format::names::segment_file;
+use crate::log::open::refresh;
+use crate::log::tests::Steps;
 use crate::log::{Batch, LogStore, Options, WriteOptions};
 use crate::{ErrorKind, Result};
 use std::cell::Cell;
@@ -28,7 +29,7 @@ fn keys() -> Vec<Vec<u8>> {
     (0..60).map(|n| vec![b'k', n]).collect()
 }
 
-/// Does something at random, in the store and in the map.
+/// Performs a random operation on the store and on the map.
 fn step(store: &mut Option<LogStore>, disk: &Arc<SimDisk>, map: &mut Map, random: &mut Rng) {
     let open = store.as_ref().unwrap();
     let (keys, what) = (keys(), random.below(100u64));
@@ -52,7 +53,7 @@ fn step(store: &mut Option<LogStore>, disk: &Arc<SimDisk>, map: &mut Map, random
             open.write(&batch).unwrap();
         }
         75..80 => {
-            // Gone a millisecond later.
+            // Expires a millisecond later.
             open.put_with(&key, &value, WriteOptions::ttl(Duration::from_millis(1))).unwrap();
             NOW.set(NOW.get() + 2);
             map.remove(&key);
@@ -66,7 +67,7 @@ fn step(store: &mut Option<LogStore>, disk: &Arc<SimDisk>, map: &mut Map, random
     }
 }
 
-/// What a reader shows; `len` counts what has expired, too.
+/// The content that a reader shows; `len` counts expired records too.
 fn shown(reader: &LogStore) -> Map {
     let found =
         keys().into_iter().filter_map(|key| Some((key.clone(), reader.get(&key).unwrap()?)));
@@ -77,10 +78,10 @@ fn shown(reader: &LogStore) -> Map {
 }
 
 #[test]
-fn a_refreshed_reader_shows_what_one_that_is_opened_shows() {
+fn a_refreshed_reader_equals_a_newly_opened_one() {
     let (mut caught_up, mut opened) = (0, 0);
     for seed in 0..60u64 {
-        // In every other store all keys have one of few hashes.
+        // In every second store the keys have few different hashes.
         active::STORE.set(Some(if seed % 2 == 0 {
             active::coarse(3, seed)
         } else {
@@ -96,7 +97,7 @@ fn a_refreshed_reader_shows_what_one_that_is_opened_shows() {
             for _ in 0..random.below(60) {
                 step(&mut store, &disk, &mut map, &mut random);
             }
-            match Arc::get_mut(&mut reader.shared).unwrap().catch_up().unwrap() {
+            match refresh::catch_up(Arc::get_mut(&mut reader.shared).unwrap()).unwrap() {
                 true => caught_up += 1,
                 false => {
                     opened += 1;
@@ -113,12 +114,12 @@ fn a_refreshed_reader_shows_what_one_that_is_opened_shows() {
 }
 
 #[test]
-fn a_refresh_beside_a_writer_shows_a_moment_of_it() {
+fn a_refresh_next_to_a_writer_shows_a_consistent_state() {
     struct Beside {
         store: Option<LogStore>,
         map: Map,
         random: Rng,
-        /// Every state there was.
+        /// Every state of the store.
         states: Vec<Map>,
     }
     for seed in 0..30u64 {
@@ -131,11 +132,11 @@ fn a_refresh_beside_a_writer_shows_a_moment_of_it() {
         let states = vec![map.clone()];
         let beside = Arc::new(Mutex::new(Beside { store, map, random: Rng(seed), states }));
         let (its, its_disk) = (Arc::clone(&beside), Arc::clone(&disk));
-        // The writer goes on whenever the reader is about to look at a file.
+        // The writer continues whenever the reader is about to access a file.
         let before = move |_: &Path| {
             let Beside { store, map, random, states } = &mut *its.lock().unwrap();
             for _ in 0..random.below(4) {
-                // In every other store no file comes or goes for a while.
+                // In every second store no file is created or removed for a while.
                 match seed % 2 {
                     0 => step(store, &its_disk, map, random),
                     _ => {
@@ -153,10 +154,10 @@ fn a_refresh_beside_a_writer_shows_a_moment_of_it() {
         let mut reader = LogStore::open_on(hook_disk, Path::new(DIR), options).unwrap();
         let (mut seen, mut refreshed) = (0, 0);
         for round in 0..30 {
-            // With a snapshot it opens the store anew.
+            // With a snapshot it opens the store again.
             let _held = (round % 2 == 0).then(|| reader.snapshot());
             seen = beside.lock().unwrap().states.len() - 1;
-            // It may give up where files go away each time it looks.
+            // It may give up if files disappear at each attempt.
             if reader.refresh().is_err() {
                 continue;
             }
@@ -172,11 +173,11 @@ fn a_refresh_beside_a_writer_shows_a_moment_of_it() {
 const END: &str = "/log/end.firn";
 
 #[test]
-fn a_refresh_looks_only_where_something_may_be_new() {
+fn a_refresh_reads_only_files_that_may_have_changed() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     let roll = || {
-        store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
+        store.roll().unwrap();
     };
     for n in 0..20u8 {
         store.put(&[n], b"first").unwrap();
@@ -197,15 +198,15 @@ fn a_refresh_looks_only_where_something_may_be_new() {
         assert_eq!(reader.get(b"k").unwrap().unwrap(), value);
         files
     };
-    let last = &*format!("{DIR}/{}", file_name(store.shared.writer().unwrap().segment.number));
+    let last = &*format!("{DIR}/{}", segment_file(store.lock().unwrap().segment.number));
     assert_eq!(files(b"first"), [last], "nothing is new");
     store.put(b"k", b"second").unwrap();
     assert_eq!(files(b"second"), [last, END, last], "it is looked at, and read");
     assert_eq!(files(b"second"), [last], "nothing is new");
-    // A segment made beforehand: its name is new, and then its head is looked at.
-    let active = || store.shared.writer().unwrap().segment.number;
+    // A segment created in advance: its name is new, then its head is read.
+    let active = || store.lock().unwrap().segment.number;
     let has_spare = || {
-        let name = file_name(active() + 1);
+        let name = segment_file(active() + 1);
         disk.files().keys().any(|path| path.ends_with(&name))
     };
     while !has_spare() {
@@ -220,7 +221,7 @@ fn a_refresh_looks_only_where_something_may_be_new() {
     roll();
     store.put(b"k", b"fifth").unwrap();
     assert!(files(b"fifth").len() > 20, "it has begun");
-    // A segment of its own, without room for another record.
+    // A segment of one record, without room for another.
     store.put(b"k", &[6; 50_000]).unwrap();
     assert!(files(&[6; 50_000]).len() > 20);
     assert!(!files(&[6; 50_000]).contains(&END.to_string()), "not read again");
@@ -237,7 +238,7 @@ fn a_refresh_without_memory_leaves_old_and_new_values() {
     let key = |n: u32| n.to_le_bytes();
     (0..20_000).for_each(|n| store.put(&key(n), b"old").unwrap());
     let mut reader = at(0, true).unwrap();
-    // All there is moves, some goes, and then comes more than an index of one shard can hold.
+    // Moves all records, deletes some, then adds more than an index of one shard can hold.
     (0..20_000).step_by(3).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
     assert!(store.compact(0.0).unwrap() > 0);
     (0..40_000).for_each(|n| store.put(&key(n), b"new").unwrap());
@@ -258,7 +259,7 @@ fn a_refresh_without_memory_leaves_old_and_new_values() {
 }
 
 #[test]
-fn a_reader_notices_that_the_log_is_another() {
+fn a_reader_notices_a_replaced_log() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     let put = |store: &LogStore, byte: u8| {
@@ -267,7 +268,8 @@ fn a_reader_notices_that_the_log_is_another() {
     put(&store, 1);
     store.close().unwrap();
     let before = disk.files();
-    // Two stores that begin alike, and go on with other records of the same lengths.
+    // Two stores with the same beginning, which continue with different records of the same
+    // lengths.
     let other = disk.fork();
     for (disk, byte) in [(&disk, 2), (&other, 3)] {
         put(&open(disk).unwrap(), byte);
@@ -293,7 +295,7 @@ fn a_reader_notices_that_the_log_is_another() {
 }
 
 #[test]
-fn segments_that_were_copied_are_mapped_when_they_have_hints() {
+fn copied_segments_are_mapped_once_they_have_hints() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     let mut reader = {
@@ -301,14 +303,14 @@ fn segments_that_were_copied_are_mapped_when_they_have_hints() {
         reader(&disk).unwrap()
     };
     let unhinted = |reader: &LogStore| {
-        let segments = reader.shared.table.load().in_order();
+        let segments = reader.shared.segments();
         segments.iter().filter(|segment| segment.hint.get().is_none()).count()
     };
     for n in 0..100u8 {
         store.put(&[n], &[n; 200]).unwrap();
         reader.refresh().unwrap();
     }
-    assert!(unhinted(&reader) > 3, "nobody sealed them");
+    assert!(unhinted(&reader) > 3, "they are not sealed");
     while store.maintain().unwrap() {}
     reader.refresh().unwrap();
     assert_eq!(unhinted(&reader), 1, "the active one");
@@ -330,7 +332,7 @@ fn a_snapshot_of_a_reader_outlives_a_refresh() {
 }
 
 #[test]
-fn a_refresh_that_fails_changes_nothing() {
+fn a_failed_refresh_changes_nothing() {
     let (mut failed, keys) = (0, keys());
     for n in 0.. {
         let disk = SimDisk::new();

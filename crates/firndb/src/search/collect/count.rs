@@ -33,7 +33,7 @@ pub(crate) fn count_partition(executor: &mut Executor, p: usize) -> Result<u64> 
     if executor.prepare(p, Vec::new())?.is_none() {
         return Ok(0);
     }
-    if let Some(count) = executor.work.count_bound(part) {
+    if let Some(count) = executor.work.exact_count(part) {
         executor.work.stats.by_count += 1;
         executor.reset();
         return Ok(count);

@@ -223,13 +223,9 @@ fn count_by_key(
         if (ord as usize).is_multiple_of(STRIDE) {
             limits.check()?;
         }
-        let pieces = postings.pieces(ord, ord + 1);
-        *count = match postings.bitset(&pieces) {
-            Some(bitset) => bitset.count_and(bits),
-            None => postings.probe(ord, ord + 1, bits),
-        };
+        *count = postings.count_in(ord, ord + 1, bits);
         if !seen.is_empty() {
-            postings.add(pieces, &mut seen);
+            postings.add_to(ord, ord + 1, &mut seen);
         }
     }
     Ok(match (multi, seen.is_empty()) {

@@ -20,9 +20,10 @@ use crate::search::collect::rank::{Packed, Ranks, SortKey, Wide};
 use crate::search::collect::request::PageRequest;
 use crate::search::collect::topk_heap::TopKHeap;
 use crate::search::exec::check::Check;
-use crate::search::exec::clause::{self, Clause, Form};
+use crate::search::exec::clause::Clause;
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Sink;
+use crate::search::exec::source::{self, Form};
 use crate::search::format::{FieldMeta, Ordered};
 use crate::search::model::query::{Cursor, OrderBy};
 use crate::search::partition::Partition;
@@ -127,12 +128,12 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
 
     /// Conditions on the first field that follow from the matches found elsewhere and from the
     /// cursor; `None` if nothing can satisfy them.
-    fn bounds(
+    fn bounds<'r>(
         &self,
-        executor: &mut Executor,
+        executor: &mut Executor<'r>,
         part: &Partition,
         best: &TopKHeap,
-    ) -> Result<Option<Vec<Clause>>> {
+    ) -> Result<Option<Vec<Clause<'r>>>> {
         let mut extra = Vec::new();
         let Some(field) = self.ranks.first_field() else { return Ok(Some(extra)) };
         let mut add = |(start, end), negate| -> Result<()> {
@@ -166,11 +167,11 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
     }
 
     /// Fills the buffer with the best documents; true if all matches were seen.
-    fn search(
+    fn search<'r>(
         &mut self,
-        executor: &mut Executor,
+        executor: &mut Executor<'r>,
         part: &Partition,
-        extra: Vec<Clause>,
+        extra: Vec<Clause<'r>>,
     ) -> Result<bool> {
         let p = self.p;
         if self.in_document_order(executor, part) {
@@ -283,7 +284,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
                 steps += pass;
                 executor.work.stats.words += part.words() as u64;
             }
-            let mut cursor = PostingsIter::new(postings.pieces(start, end));
+            let mut cursor = PostingsIter::new(postings.range(start, end));
             while cursor.next(&postings, &mut docs) {
                 steps += docs.len() as u64;
                 seen += docs.len() as u64;
@@ -367,7 +368,7 @@ fn budget(part: &Partition) -> u64 {
 fn scan_pass(part: &Partition, field: usize) -> Result<u64> {
     let meta = part.meta(field);
     let scanned = !meta.is_scanned() && part.postings(field)?.is_scanned(0, meta.distinct);
-    Ok(meta.column_bits.filter(|_| scanned).map_or(0, |bits| clause::pass(part, bits)))
+    Ok(meta.column_bits.filter(|_| scanned).map_or(0, |bits| source::pass(part, bits)))
 }
 
 /// Whether the numbers of a partition's documents ascend in an order, ties included: if documents

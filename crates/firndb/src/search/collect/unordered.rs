@@ -8,9 +8,10 @@
 use crate::Result;
 use crate::search::collect::count::count_partition;
 use crate::search::collect::request::{DocAddress, PageRequest};
-use crate::search::exec::clause::{Clause, Form};
+use crate::search::exec::clause::Clause;
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Sink;
+use crate::search::exec::source::Form;
 use crate::search::model::query::Cursor;
 use crate::search::partition::Partition;
 use std::cmp::Ordering;

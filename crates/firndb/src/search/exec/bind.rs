@@ -1,21 +1,22 @@
-//! Binds the conditions of a plan to one partition: keys become ordinals, with exact counts.
+//! Binds the conditions of a plan to one partition: keys become ordinals with exact counts.
 
 use crate::Result;
-use crate::search::exec::clause::{Clause, Form};
+use crate::search::exec::clause::Clause;
 use crate::search::exec::context::QueryContext;
 use crate::search::exec::scratch::FEW;
 use crate::search::exec::sink::BitsetSink;
+use crate::search::exec::source::Form;
 use crate::search::exec::windows;
 use crate::search::exec::workspace::Workspace;
 use crate::search::plan::push_interval;
 use crate::search::plan::{Node, Test};
 use crate::search::simd::kernels;
 
-/// What is left of a condition in one partition.
-enum Bound {
+/// A condition in one partition.
+enum Bound<'p> {
     All,
     Nothing,
-    Clause(Clause),
+    Clause(Clause<'p>),
 }
 
 /// Binds conditions of a query to one partition after another.
@@ -24,7 +25,8 @@ pub(crate) struct Binder<'a, 'r> {
     pub(crate) work: &'a mut Workspace<'r>,
 }
 
-impl Binder<'_, '_> {
+impl<'r> Binder<'_, 'r> {
+    /// Appends the clauses of a node to `work.clauses`; `None` if no document satisfies the node.
     pub(crate) fn conditions(&mut self, p: usize, node: &Node) -> Result<Option<()>> {
         let parts = match node {
             Node::And(parts) => parts.as_slice(),
@@ -43,8 +45,8 @@ impl Binder<'_, '_> {
         self.work.join_points(&set.partitions[p], base)
     }
 
-    /// Adds a clause to those from `base` on; many bitsets become one.
-    fn push_clause(&mut self, clause: Clause, base: usize) {
+    /// Appends a clause to those from `base` on. Beyond [`FEW`] clauses, bitsets are combined.
+    fn push_clause(&mut self, clause: Clause<'r>, base: usize) {
         if let Form::Bits(number) = clause.form
             && self.work.scratch.is_last(number)
             && self.work.clauses.len() >= base + FEW
@@ -62,7 +64,7 @@ impl Binder<'_, '_> {
         self.work.clauses.push(clause);
     }
 
-    fn bind(&mut self, p: usize, node: &Node) -> Result<Bound> {
+    fn bind(&mut self, p: usize, node: &Node) -> Result<Bound<'r>> {
         let set = self.query.set;
         let part = &*set.partitions[p];
         match node {
@@ -82,7 +84,7 @@ impl Binder<'_, '_> {
         }
     }
 
-    fn bind_leaf(&mut self, p: usize, leaf: usize, negate: bool) -> Result<Bound> {
+    fn bind_leaf(&mut self, p: usize, leaf: usize, negate: bool) -> Result<Bound<'r>> {
         let (set, plan) = (self.query.set, self.query.plan);
         let (part, condition) = (&*set.partitions[p], &plan.leaves[leaf]);
         let (none, all) = match negate {
@@ -91,7 +93,7 @@ impl Binder<'_, '_> {
         };
         let Some(field) = set.local(p, condition.field) else { return Ok(none) };
         if let Some((pair, window)) = windows::window_of(part, field, &condition.test) {
-            // It is counted once it is known whether the other field has a range, too.
+            // `join_points` counts it, after combining it with a range of the other field.
             let form = Form::Window { pair, window };
             return Ok(match windows::is_empty(window) {
                 true => none,
@@ -124,16 +126,15 @@ impl Binder<'_, '_> {
             }
         }
         let mut clause = Clause::new(form, negate, count);
-        // No more entries stand for a document that has one already than the whole field has.
-        let again = meta.postings.saturating_sub(meta.present.into());
+        // Entries of documents that have another entry: at most those of the whole field.
+        let repeated = meta.postings.saturating_sub(meta.present.into());
         if !self.work.is_exact(&clause) {
-            clause.least = count.saturating_sub(again).max(1);
+            clause.least = count.saturating_sub(repeated).max(1);
         }
         Ok(Bound::Clause(clause))
     }
 
-    /// Appends the ordinals of a field that satisfy a leaf in partition `p`; none if no document
-    /// does.
+    /// Appends the ordinals of a field that satisfy a leaf in partition `p` to `scratch.intervals`.
     pub(crate) fn push_intervals(&mut self, p: usize, leaf: usize, field: usize) -> Result<()> {
         let (set, plan) = (self.query.set, self.query.plan);
         let part = &*set.partitions[p];
@@ -158,7 +159,7 @@ impl Binder<'_, '_> {
         Ok(())
     }
 
-    /// Adds the documents that satisfy a node to bitset number `out`, which is zero.
+    /// Adds the documents that satisfy a node to bitset number `out`.
     fn tree(&mut self, p: usize, node: &Node, out: usize) -> Result<()> {
         self.query.limits.check()?;
         let set = self.query.set;
@@ -177,7 +178,7 @@ impl Binder<'_, '_> {
             *self.work.scratch.bits_mut(out) = sink.bits;
             let _ = done?;
         }
-        // Nothing refers to them any more: an `or` of many parts needs no more than its largest.
+        // Releases the memory of this part: an `or` needs only as much as its largest part.
         self.work.clauses.truncate(base);
         self.work.scratch.intervals.truncate(intervals);
         self.work.scratch.bits_used = bits;
@@ -202,7 +203,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[test]
-    fn the_parts_of_an_or_give_their_memory_back() {
+    fn the_parts_of_an_or_share_memory() {
         let fields = ["a", "b"].map(|name| Field::new(name, Type::U64, Roles::FILTERABLE).multi());
         let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
         for n in 0..5000u64 {
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn many_conditions_of_an_and_share_a_few_bitsets() {
+    fn many_conditions_of_an_and_use_few_bitsets() {
         let field = |name, roles| Field::new(name, Type::U64, roles);
         let fields = [
             field("a", Roles::FILTERABLE).multi(),
@@ -256,7 +257,7 @@ mod tests {
             assert_eq!(kernels::count(&sink.bits), expected, "{list:?}");
             let made = executor.work.scratch.made();
             assert!(made <= 3 * FEW, "{list:?}: {made} bitsets");
-            // Pages walk through an order, if that seems to pay.
+            // A page of an ordered query walks through the order where that is cheaper.
             let order = crate::search::parse_order("c", None).unwrap();
             let query = Query { order, ..Query::new(filter.clone()) };
             assert_eq!(reader.search(&query).unwrap().hits.len() as u64, expected, "{list:?}");
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_with_several_values_counts_once_among_those_that_a_not_leaves_out() {
+    fn a_not_counts_a_document_with_several_values_once() {
         let fields = [Field::new("a", Type::U64, Roles::FILTERABLE).multi()];
         let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
         for n in 0..6000u64 {
@@ -275,20 +276,20 @@ mod tests {
         }
         let reader = reader_of([builder]);
         for (filter, at_most) in [
-            // The three lists have 6,000 entries, which are not all of the documents.
+            // The three lists have 6,000 entries, but of fewer than 6,000 documents.
             (not(is_in("a", [1u64, 2, 3])), 4000),
             (not(is_in("a", [1u64, 2])), 5999),
             (not(eq("a", 1u64)), 4000),
             (is_in("a", [1u64, 2]), 4000),
         ] {
-            let told = reader.explain(&Query::new(filter.clone())).unwrap().to_string();
-            assert!(told.contains(&format!(": at most {at_most} documents")), "{told}");
+            let explained = reader.explain(&Query::new(filter.clone())).unwrap().to_string();
+            assert!(explained.contains(&format!(": at most {at_most} documents")), "{explained}");
             assert!(reader.count(&filter).unwrap() <= at_most, "{filter}");
         }
     }
 
     #[test]
-    fn a_query_stops_while_its_conditions_are_bound() {
+    fn binding_stops_when_the_query_is_cancelled() {
         let fields = [Field::new("a", Type::U64, Roles::FILTERABLE)];
         let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
         (0..5000u64).for_each(|n| builder.add(&Document::new().set("a", n)).unwrap());
@@ -303,21 +304,21 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Cancelled);
     }
 
-    /// A walk through an order makes one bitset of many, and if it is given up the conditions are
-    /// asked again.
+    /// A walk through an order combines bitsets of the clauses. If it is abandoned, the query
+    /// evaluates the same clauses again.
     #[test]
-    fn a_walk_that_is_given_up_leaves_the_conditions_as_they_were() {
+    fn an_abandoned_walk_leaves_the_clauses_unchanged() {
         let single = |name: String| Field::new(name, Type::U64, Roles::FULL);
         let multi = |name| Field::new(name, Type::U64, Roles::FILTERABLE).multi();
         let fields = (0..6).map(|f| single(format!("d{f}"))).chain([single("s".to_string())]);
         let fields = fields.chain(["a", "b", "e"].map(multi));
         let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
         let n = 20_000u64;
-        // The first three fifths of the order have no match, which the counts do not tell.
-        let place = |i: u64| i * 6983 % n;
+        // The first three fifths of the order have no match, which the counts do not show.
+        let rank = |i: u64| i * 6983 % n;
         for i in 0..n {
             let d = (0..6).fold(Document::new(), |doc, f| doc.set(format!("d{f}"), (i + f) % 500));
-            let d = d.set("s", place(i)).set("b", u64::from(place(i) >= 12_000));
+            let d = d.set("s", rank(i)).set("b", u64::from(rank(i) >= 12_000));
             builder.add(&d.set("a", i % 50).set("e", i % 100)).unwrap();
         }
         let reader = reader_of([builder]);
@@ -327,23 +328,23 @@ mod tests {
         let last = [or([gt("e", 0u64), eq("b", 5u64)]), none_of([3, 5]), none_of([7, 9])];
         let filter = and([first].into_iter().chain(ranges).chain(last));
         let order = crate::search::parse_order("s", None).unwrap();
-        // The cursor adds a condition before all others.
+        // The cursor adds a clause before all others.
         let cursor = Cursor { keys: vec![Some(Value::U64(500))], partition: "0".into(), doc: 0 };
         let mut query = Query { order, limit: Some(10), ..Query::new(filter) };
         let holds = |&i: &u64| {
             let ranges = (0..6).all(|f| (i + f) % 500 > 0);
-            ranges && place(i) >= 12_000 && i % 100 > 0 && ![3, 5, 7, 9].contains(&(i % 50))
+            ranges && rank(i) >= 12_000 && i % 100 > 0 && ![3, 5, 7, 9].contains(&(i % 50))
         };
         let mut expected: Vec<u64> = (0..n).filter(holds).collect();
-        expected.sort_by_key(|&i| place(i));
+        expected.sort_by_key(|&i| rank(i));
         for after in [None, Some(cursor)] {
             query.after = after;
             let hits = reader.search(&query).unwrap().hits;
             let found: Vec<u64> = hits.iter().map(|hit| u64::from(hit.doc)).collect();
             assert_eq!(found, expected[..10], "{query}");
-            let told = reader.explain(&query).unwrap().to_string();
-            assert!(told.contains("walked the first key"), "{told}");
-            assert!(told.contains("combined bitsets in 3"), "not given up: {told}");
+            let explained = reader.explain(&query).unwrap().to_string();
+            assert!(explained.contains("walked the first key"), "{explained}");
+            assert!(explained.contains("combined bitsets in 3"), "not abandoned: {explained}");
         }
     }
 }

@@ -1,101 +1,120 @@
-//! Checks documents one by one: what is done with a clause while another one leads.
+//! Tests single documents against a clause while another clause leads.
 
 use crate::Result;
 use crate::search::codec::bitset::Bitset;
 use crate::search::codec::column::Column;
 use crate::search::codec::points::Window;
-use crate::search::exec::clause::{Clause, Form, materialise};
+use crate::search::exec::clause::{Clause, materialise};
 use crate::search::exec::scratch::{FEW, Scratch};
+use crate::search::exec::source::{Access, Form};
 use crate::search::partition::Partition;
 use crate::search::simd::kernels;
 
-/// A way to check single documents.
+/// A test of single documents.
 pub(crate) struct Check<'p> {
-    how: How<'p>,
+    test: Test<'p>,
     negate: bool,
 }
 
-enum How<'p> {
-    /// The ordinal minus `low` is below `span`.
+enum Test<'p> {
+    /// The ordinal minus the first number is below the second.
     Range(Column<'p>, u32, u32),
-    /// The ordinal's bit is set in this bitset of the scratch.
+    /// The bit of the ordinal is set in this bitset of the scratch.
     Set(Column<'p>, usize),
     /// Both ordinals are in the window.
     Window([Column<'p>; 2], Window),
+    /// The document is in a bitset of the file.
     Mapped(Bitset<'p>),
+    /// The document is in a bitset of the scratch.
     Bits(usize),
+    /// The document is in the range.
     Documents(u32, u32),
 }
 
+impl<'p> Test<'p> {
+    /// The test of a document by the columns of its fields, if there are any.
+    fn by_column(
+        form: Form,
+        part: &'p Partition,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Test<'p>>> {
+        match form {
+            Form::Window { pair: [a, b], window } => Ok(match (part.column(a)?, part.column(b)?) {
+                (Some(a), Some(b)) => Some(Test::Window([a, b], window)),
+                _ => None,
+            }),
+            Form::Ordinals { field, first, last, multi: false } => {
+                if part.meta(field).column_bits.is_none() {
+                    return Ok(None);
+                }
+                let Some(column) = part.column(field)? else { return Ok(None) };
+                if last == first + 1 {
+                    let (start, end) = scratch.intervals[first];
+                    return Ok(Some(Test::Range(column, start, end - start)));
+                }
+                let distinct = part.meta(field).distinct as usize;
+                let set = scratch.take_bits(distinct.div_ceil(64));
+                for i in first..last {
+                    let (start, end) = scratch.intervals[i];
+                    kernels::set_range(scratch.bits_mut(set), start, end);
+                }
+                Ok(Some(Test::Set(column, set)))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
 impl<'p> Check<'p> {
-    /// The check of a clause for the documents in the window; it is turned into a bitset if there
-    /// is no other way.
+    /// The test of a clause for documents in the window. Makes a bitset of the clause if there is
+    /// no other way.
     pub(crate) fn new(
-        clause: &Clause,
+        clause: &Clause<'p>,
         part: &'p Partition,
         scratch: &mut Scratch,
         window: (u32, u32),
     ) -> Result<Check<'p>> {
         let negate = clause.negate;
-        let how = match clause.form {
-            Form::Bits(number) => How::Bits(number),
-            Form::Documents(first, last) => How::Documents(first, last),
-            Form::Window { pair: [a, b], window: of } => match (part.column(a)?, part.column(b)?) {
-                (Some(a), Some(b)) => How::Window([a, b], of),
-                _ => How::Bits(materialise(clause, part, scratch, window)?),
-            },
-            Form::Ordinals { field, first, last, multi } => {
-                let column = part.meta(field).column_bits.is_some() && !multi;
-                if let (true, Some(column)) = (column, part.column(field)?) {
-                    if last == first + 1 {
-                        let (start, end) = scratch.intervals[first];
-                        How::Range(column, start, end - start)
-                    } else {
-                        let distinct = part.meta(field).distinct as usize;
-                        let set = scratch.take_bits(distinct.div_ceil(64));
-                        for i in first..last {
-                            let (start, end) = scratch.intervals[i];
-                            kernels::set_range(scratch.bits_mut(set), start, end);
-                        }
-                        How::Set(column, set)
-                    }
-                } else if let Some(mapped) = clause.mapped(part, scratch)? {
-                    How::Mapped(mapped)
-                } else {
-                    How::Bits(materialise(clause, part, scratch, window)?)
-                }
-            }
+        if let Some(test) = Test::by_column(clause.form, part, scratch)? {
+            return Ok(Check { test, negate });
+        }
+        let test = match clause.source(part, scratch)?.access {
+            Access::Bits(number) => Test::Bits(number),
+            Access::Documents(first, last) => Test::Documents(first, last),
+            Access::Bitset(bitset) => Test::Mapped(bitset),
+            _ => Test::Bits(materialise(clause, part, scratch, window)?),
         };
-        Ok(Check { how, negate })
+        Ok(Check { test, negate })
     }
 
     /// Whether a document passes.
     #[inline(always)]
     pub(crate) fn holds(&self, scratch: &Scratch, doc: u32) -> bool {
-        let holds = match &self.how {
-            How::Range(column, low, span) => column.get(doc).wrapping_sub(*low) < *span,
-            How::Set(column, set) => is_set(scratch.bits(*set), column.get(doc)),
-            How::Window(columns, window) => columns
+        let holds = match &self.test {
+            Test::Range(column, low, span) => column.get(doc).wrapping_sub(*low) < *span,
+            Test::Set(column, set) => is_set(scratch.bits(*set), column.get(doc)),
+            Test::Window(columns, window) => columns
                 .iter()
                 .zip(window)
                 .all(|(column, (start, end))| (*start..*end).contains(&column.get(doc))),
-            How::Mapped(bitset) => bitset.has(doc),
-            How::Bits(number) => is_set(scratch.bits(*number), doc),
-            How::Documents(first, last) => doc.wrapping_sub(*first) < last - first,
+            Test::Mapped(bitset) => bitset.has(doc),
+            Test::Bits(number) => is_set(scratch.bits(*number), doc),
+            Test::Documents(first, last) => doc.wrapping_sub(*first) < last - first,
         };
         holds != self.negate
     }
 
-    /// Adds a check to others. Many bitsets become one: a query of thousands of conditions would
-    /// hold one for each of them. Those below `own` belong to the clauses and stay as they are.
+    /// Appends the check to `checks`. Beyond [`FEW`] checks, bitsets are combined: a query with
+    /// thousands of conditions would hold one for each. Bitsets with numbers below `own` belong to
+    /// the clauses and are not changed.
     pub(crate) fn push(self, checks: &mut Vec<Check<'p>>, scratch: &mut Scratch, own: usize) {
-        if let How::Bits(number) = self.how
+        if let Test::Bits(number) = self.test
             && number >= own
             && scratch.is_last(number)
             && checks.len() >= FEW
         {
             for check in checks.iter_mut().rev() {
-                if let How::Bits(into) = check.how
+                if let Test::Bits(into) = check.test
                     && into >= own
                 {
                     check.negate = scratch.fold((into, check.negate), (number, self.negate));
@@ -108,25 +127,25 @@ impl<'p> Check<'p> {
 
     /// Keeps the documents that pass.
     pub(crate) fn retain(&self, scratch: &Scratch, docs: &mut Vec<u32>) {
-        // One loop for each way, so that the way is chosen once and not for each document.
-        match &self.how {
-            How::Range(Column::Single(ords), low, span) => {
+        // One loop for each kind of test, so that the match is outside of the loop.
+        match &self.test {
+            Test::Range(Column::Single(ords), low, span) => {
                 let (low, span, negate) = (*low, *span, self.negate);
                 compact(docs, |doc| (ords.get(doc as usize).wrapping_sub(low) < span) != negate);
             }
-            How::Mapped(bitset) => {
+            Test::Mapped(bitset) => {
                 let negate = self.negate;
                 compact(docs, |doc| bitset.has(doc) != negate);
             }
-            How::Set(Column::Single(ords), set) => {
+            Test::Set(Column::Single(ords), set) => {
                 let (set, negate) = (scratch.bits(*set), self.negate);
                 compact(docs, |doc| is_set(set, ords.get(doc as usize)) != negate);
             }
-            How::Bits(number) => {
+            Test::Bits(number) => {
                 let (bits, negate) = (scratch.bits(*number), self.negate);
                 compact(docs, |doc| is_set(bits, doc) != negate);
             }
-            How::Documents(first, last) => {
+            Test::Documents(first, last) => {
                 let (first, span, negate) = (*first, last - first, self.negate);
                 compact(docs, |doc| (doc.wrapping_sub(first) < span) != negate);
             }
@@ -135,13 +154,13 @@ impl<'p> Check<'p> {
     }
 }
 
-/// Whether a bit is set in a bitset, which may be too short for it.
+/// Whether bit `i` is set; bits beyond the end are not.
 #[inline(always)]
 fn is_set(bits: &[u64], i: u32) -> bool {
     bits.get(i as usize / 64).copied().unwrap_or(0) >> (i % 64) & 1 == 1
 }
 
-/// Keeps what passes, without a branch that depends on the data.
+/// Keeps the documents that pass, without a branch that depends on the data.
 #[inline(always)]
 fn compact(docs: &mut Vec<u32>, keep: impl Fn(u32) -> bool) {
     let mut kept = 0;

@@ -1,73 +1,36 @@
-//! A condition bound to one partition: how many documents it has at most, and the ways to apply it
-//! with their costs.
-//!
-//! Costs are in tenths of a nanosecond on one core of a 2020s server, measured with everything in
-//! the cache; only their ratios matter. The counts they are multiplied with are exact or upper
-//! bounds, never guesses.
+//! A condition bound to one partition: bounds on the number of its documents, and their source.
 
 use crate::Result;
-use crate::bytes::packed::Packed;
-use crate::search::codec::bitset::Bitset;
-use crate::search::codec::points::Window;
-use crate::search::codec::postings::Pieces;
 use crate::search::exec::scratch::Scratch;
-use crate::search::format::Ordered;
+use crate::search::exec::source::{Form, GATHER, Source, WalkOrder};
 use crate::search::partition::Partition;
-use crate::search::simd::kernels;
-use crate::search::simd::scan::{self, OrdinalSet};
 use std::cell::OnceCell;
 
-const DECODE: u64 = 10;
-const GATHER: u64 = 20;
-const PROBE: u64 = 10;
-const WORD: u64 = 2;
-
 /// A condition on the documents of one partition.
-pub(crate) struct Clause {
+pub(crate) struct Clause<'p> {
     pub(crate) form: Form,
     pub(crate) negate: bool,
-    /// Documents that satisfy `form`, at most and at least: lists have more entries than documents
-    /// where a document has several values.
+    /// Upper and lower bound on the documents that satisfy `form`, before negation. They differ for
+    /// multi-valued fields, whose lists have more entries than documents.
     pub(crate) count: u64,
     pub(crate) least: u64,
-    /// What [`Clause::scan`] found, for every step of a plan asks.
-    scanned: OnceCell<Option<OrdinalSet>>,
+    /// Chosen when it is first needed: many counts need none.
+    source: OnceCell<Source<'p>>,
 }
 
-/// How a clause can be walked document by document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WalkOrder {
-    Ascending,
-    Distinct,
-    Unsupported,
-}
-
-/// What the condition is over.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Form {
-    /// The ordinals of a field in `scratch.intervals[first..last]`.
-    Ordinals { field: usize, first: usize, last: usize, multi: bool },
-    /// What a window has of the points of two fields.
-    Window { pair: [usize; 2], window: Window },
-    /// The documents `first..last`.
-    Documents(u32, u32),
-    /// Bitset number of the scratch.
-    Bits(usize),
-}
-
-impl Clause {
-    /// A clause that so many documents satisfy.
-    pub(crate) fn new(form: Form, negate: bool, count: u64) -> Clause {
-        Clause { form, negate, count, least: count, scanned: OnceCell::new() }
+impl<'p> Clause<'p> {
+    /// A clause whose `form` exactly `count` documents satisfy.
+    pub(crate) fn new(form: Form, negate: bool, count: u64) -> Clause<'p> {
+        Clause { form, negate, count, least: count, source: OnceCell::new() }
     }
 
-    /// Documents that satisfy the clause, negation included, at most.
+    /// Upper bound on the documents that satisfy the clause, negation included.
     pub(crate) fn at_most(&self, documents: u32) -> u64 {
         let n = u64::from(documents);
         if self.negate { n.saturating_sub(self.least) } else { self.count.min(n) }
     }
 
-    /// The part of `docs` that can satisfy the clause, if that is all that the clause says.
+    /// Intersects the range `docs` with the clause; `None` if the clause is no range of documents.
     pub(crate) fn narrowed(&self, docs: (u32, u32), documents: u32) -> Option<(u32, u32)> {
         match (self.form, self.negate) {
             (Form::Documents(a, b), false) => Some((docs.0.max(a), docs.1.min(b))),
@@ -77,315 +40,37 @@ impl Clause {
         }
     }
 
-    /// The single ordinal range, if the clause is over one key or one range.
-    fn interval(&self, scratch: &Scratch) -> Option<(usize, (u32, u32))> {
+    /// Where the documents come from, before negation.
+    pub(crate) fn source(&self, part: &'p Partition, scratch: &Scratch) -> Result<&Source<'p>> {
+        if let Some(source) = self.source.get() {
+            return Ok(source);
+        }
+        let source = Source::new(self.form, self.count, part, scratch)?;
+        Ok(self.source.get_or_init(|| source))
+    }
+
+    /// In which order iteration over the clause yields documents.
+    pub(crate) fn walk_order(&self, part: &'p Partition, scratch: &Scratch) -> Result<WalkOrder> {
+        self.source(part, scratch)?.order(scratch, self.negate)
+    }
+
+    /// Cost of testing one document; `None` if that needs a bitset made of the clause. Columns are
+    /// read where there are any.
+    pub(crate) fn check_cost(&self, part: &'p Partition, scratch: &Scratch) -> Result<Option<u64>> {
+        let has_column = |field: &usize| part.meta(*field).column_bits.is_some();
         match self.form {
-            Form::Ordinals { field, first, last, .. } if last == first + 1 => {
-                Some((field, scratch.intervals[first]))
-            }
-            _ => None,
-        }
-    }
-
-    /// The ordinals, if they are one.
-    fn single(&self, scratch: &Scratch) -> Option<(usize, (u32, u32))> {
-        self.interval(scratch).filter(|(_, (start, end))| *end == start + 1)
-    }
-
-    /// Cost of turning the clause into a bitset of the documents in a window.
-    pub(crate) fn cost_window(
-        &self,
-        part: &Partition,
-        scratch: &Scratch,
-        window: (u32, u32),
-    ) -> Result<u64> {
-        let (documents, wanted) = (u64::from(part.documents), u64::from(window.1 - window.0));
-        let share = |cost: u64| (cost as f64 * wanted as f64 / documents as f64) as u64;
-        if wanted < documents {
-            let words = part.words() as u64 * WORD;
-            if let Some((column, wanted)) = self.scan(part, scratch)? {
-                return Ok(share(cost_scan(part, column, wanted)) + words);
-            }
-            if let Some((field, _)) = self.single(scratch)
-                && part.meta(field).special_forms == 0
-            {
-                return Ok(share(self.count) * DECODE + words);
-            }
-        }
-        self.cost_bits(part, scratch)
-    }
-
-    /// Cost of combining a bitset with the clause in a window: with one in the file, or one made.
-    pub(crate) fn cost_mask(
-        &self,
-        part: &Partition,
-        scratch: &Scratch,
-        window: (u32, u32),
-    ) -> Result<u64> {
-        let Some(bitset) = self.mapped(part, scratch)? else {
-            return self.cost_window(part, scratch, window);
-        };
-        let share = f64::from(window.1 - window.0) / f64::from(part.documents.max(1));
-        Ok((bitset.words() as f64 * share) as u64 * WORD)
-    }
-
-    /// The column and the ordinals that are the clause, if its documents are to be found by a scan:
-    /// because they are in no list, or because to read the lists takes longer.
-    pub(crate) fn scan<'p>(
-        &self,
-        part: &'p Partition,
-        scratch: &Scratch,
-    ) -> Result<Option<(Packed<'p>, &OrdinalSet)>> {
-        let Form::Ordinals { field, first, last, multi: false } = self.form else {
-            return Ok(None);
-        };
-        let Some(column) = part.scanned(field)? else { return Ok(None) };
-        if let Some(wanted) = self.scanned.get() {
-            return Ok(wanted.as_ref().map(|wanted| (column, wanted)));
-        }
-        let intervals = &scratch.intervals[first..last];
-        let wanted = OrdinalSet::new(intervals, column.raw().1);
-        // Where documents are in the order of a field, they are ranges.
-        let listed = part.meta(field).ordered != Ordered::No || {
-            let postings = part.postings(field)?;
-            !intervals.iter().any(|&(start, end)| postings.is_scanned(start, end))
-                && self.cost_lists(part, scratch)? <= cost_scan(part, column, &wanted)
-        };
-        let wanted = self.scanned.get_or_init(|| (!listed).then_some(wanted));
-        Ok(wanted.as_ref().map(|wanted| (column, wanted)))
-    }
-
-    /// The same with negation: a document without a value satisfies it.
-    pub(crate) fn scan_negated<'p>(
-        &self,
-        part: &'p Partition,
-        scratch: &Scratch,
-    ) -> Result<Option<(Packed<'p>, OrdinalSet)>> {
-        let found = self.scan(part, scratch)?;
-        let own = |wanted: &OrdinalSet| if self.negate { wanted.others() } else { wanted.clone() };
-        Ok(found.map(|(column, wanted)| (column, own(wanted))))
-    }
-
-    /// The bitset in the file that is the clause, if there is one.
-    pub(crate) fn mapped<'p>(
-        &self,
-        part: &'p Partition,
-        scratch: &Scratch,
-    ) -> Result<Option<Bitset<'p>>> {
-        let Some((field, (start, end))) = self.interval(scratch) else { return Ok(None) };
-        if end != start + 1 || part.meta(field).special_forms == 0 {
-            return Ok(None);
-        }
-        let postings = part.postings(field)?;
-        Ok(postings.bitset(&postings.pieces(start, end)))
-    }
-
-    /// Cost of turning the clause into a bitset.
-    pub(crate) fn cost_bits(&self, part: &Partition, scratch: &Scratch) -> Result<u64> {
-        let words = part.words() as u64 * WORD;
-        Ok(words
-            + match self.form {
-                Form::Bits(_) | Form::Documents(..) => 0,
-                Form::Window { pair, .. } => {
-                    part.points(pair[0])?.map_or(0, |(points, _)| points.cost(self.count))
-                }
-                Form::Ordinals { .. } => match self.scan(part, scratch)? {
-                    Some((column, wanted)) => cost_scan(part, column, wanted),
-                    None => self.cost_lists(part, scratch)?,
-                },
-            })
-    }
-
-    /// Cost of setting the bits of the documents of the clause's ordinals by their lists.
-    fn cost_lists(&self, part: &Partition, scratch: &Scratch) -> Result<u64> {
-        let Form::Ordinals { field, first, last, .. } = self.form else { return Ok(0) };
-        let words = part.words() as u64;
-        if let Some(bitset) = self.mapped(part, scratch)? {
-            return Ok(bitset.words() * WORD);
-        }
-        let points = part.points(field)?.map(|(points, _)| points.cost(self.count));
-        if points.is_none() && part.scanned(field)?.is_some() {
-            // A choice between lists and a scan is worth a look at each list.
-            let postings = part.postings(field)?;
-            let cost = |&(start, end): &(u32, u32)| {
-                let (entries, words) = postings.work(start, end);
-                entries * DECODE + words * WORD
-            };
-            return Ok(scratch.intervals[first..last].iter().map(cost).sum());
-        }
-        let mut cost = points.unwrap_or(self.count * DECODE);
-        if part.meta(field).special_forms > 0 {
-            cost = cost.min(words * WORD * 8 + cost / 2);
-        }
-        Ok(cost)
-    }
-
-    /// Cost of walking the documents of a clause that leads, so many in a share of all documents.
-    pub(crate) fn cost_walk(
-        &self,
-        part: &Partition,
-        scratch: &Scratch,
-        (docs, share): (f64, f64),
-    ) -> Result<u64> {
-        let scan = self.scan(part, scratch)?;
-        let scan = scan.map_or(0, |(column, wanted)| cost_scan(part, column, wanted));
-        Ok((scan as f64 * share + docs * DECODE as f64) as u64)
-    }
-
-    /// Cost of checking one document; `None` if the clause must be a bitset for that.
-    pub(crate) fn cost_check(&self, part: &Partition, scratch: &Scratch) -> Result<Option<u64>> {
-        Ok(match self.form {
-            Form::Bits(_) => Some(PROBE),
-            Form::Documents(..) => Some(PROBE / 2),
-            Form::Window { pair, .. } => {
-                let columns = pair.iter().all(|&field| part.meta(field).column_bits.is_some());
-                columns.then_some(2 * GATHER)
-            }
-            Form::Ordinals { field, multi, .. } => {
-                let column = part.meta(field).column_bits.is_some() && !multi;
-                if column { Some(GATHER) } else { self.mapped(part, scratch)?.map(|_| PROBE) }
-            }
-        })
-    }
-
-    /// Sets a bitset, whatever it is, to the clause's documents (before negation), at least to
-    /// those in the window.
-    pub(crate) fn fill(
-        &self,
-        part: &Partition,
-        scratch: &Scratch,
-        window: (u32, u32),
-        bits: &mut [u64],
-    ) -> Result<()> {
-        if let Some((column, wanted)) = self.scan(part, scratch)? {
-            let (from, to) = (window.0 as usize / 64, (window.1 as usize).div_ceil(64));
-            let to = to.min(bits.len());
-            bits[..from.min(to)].fill(0);
-            bits[to..].fill(0);
-            scan::fill(column, wanted, from, &mut bits[from.min(to)..to]);
-            return Ok(());
-        }
-        if window != (0, part.documents)
-            && let Some((field, interval)) = self.single(scratch)
-        {
-            bits.fill(0);
-            let postings = part.postings(field)?;
-            let pieces = postings.pieces(interval.0, interval.1);
-            postings.add(postings.within(pieces, window), bits);
-            return Ok(());
-        }
-        bits.fill(0);
-        match self.form {
-            Form::Bits(number) => kernels::or(bits, scratch.bits(number)),
-            Form::Documents(first, last) => kernels::set_range(bits, first, last),
-            Form::Window { pair, window } => {
-                let points = part.points(pair[0])?;
-                points.into_iter().for_each(|(points, _)| points.add(window, bits));
-            }
-            Form::Ordinals { field, first, last, .. } => {
-                let postings = part.postings(field)?;
-                let intervals = &scratch.intervals[first..last];
-                intervals.iter().for_each(|&(start, end)| postings.add_to(start, end, bits));
-            }
-        }
-        Ok(())
-    }
-
-    fn is_multi(&self) -> bool {
-        matches!(self.form, Form::Ordinals { multi: true, .. })
-    }
-
-    /// Whether [`Clause::count_in`] can tell.
-    pub(crate) fn is_countable(&self, part: &Partition, scratch: &Scratch) -> Result<bool> {
-        let listed = self.interval(scratch).is_some() && !self.is_multi();
-        Ok(listed || self.scan(part, scratch)?.is_some())
-    }
-
-    /// The number of documents of a bitset that satisfy the clause, without making a bitset of it;
-    /// `None` if the clause is none that this can be told of.
-    pub(crate) fn count_in(
-        &self,
-        part: &Partition,
-        scratch: &Scratch,
-        bits: usize,
-    ) -> Result<Option<u64>> {
-        let bits = scratch.bits(bits);
-        if let Some((column, wanted)) = self.scan_negated(part, scratch)? {
-            return Ok(Some(scan::count(column, &wanted, bits)));
-        }
-        let (Some((field, (start, end))), false) = (self.interval(scratch), self.is_multi()) else {
-            return Ok(None);
-        };
-        let count = part.postings(field)?.probe(start, end, bits);
-        Ok(Some(if self.negate { kernels::count(bits).saturating_sub(count) } else { count }))
-    }
-
-    /// The pieces of each interval in turn, for a clause that leads.
-    pub(crate) fn pieces(
-        &self,
-        part: &Partition,
-        scratch: &Scratch,
-        i: usize,
-    ) -> Result<Option<Pieces>> {
-        Ok(match self.form {
-            Form::Ordinals { field, first, last, .. } if first + i < last => {
-                let (start, end) = scratch.intervals[first + i];
-                Some(part.postings(field)?.pieces(start, end))
-            }
-            Form::Window { window, .. } if i == 0 => Some(Pieces::of(window)),
-            _ => None,
-        })
-    }
-
-    /// Whether a walk over the clause's postings meets each document once (`distinct`) and in
-    /// ascending order.
-    pub(crate) fn lead(&self, part: &Partition, scratch: &Scratch) -> Result<WalkOrder> {
-        if self.scan(part, scratch)?.is_some() {
-            return Ok(WalkOrder::Ascending);
-        }
-        if self.negate {
-            return Ok(WalkOrder::Unsupported);
-        }
-        match self.form {
-            Form::Bits(_) => Ok(WalkOrder::Unsupported),
-            Form::Documents(..) => Ok(WalkOrder::Ascending),
-            Form::Window { .. } => Ok(WalkOrder::Distinct),
-            Form::Ordinals { multi, .. } => Ok(match self.interval(scratch) {
-                Some((field, (start, end))) => {
-                    let pieces = part.postings(field)?.pieces(start, end);
-                    match (pieces.sorted, multi) {
-                        (true, _) => WalkOrder::Ascending,
-                        (false, false) => WalkOrder::Distinct,
-                        (false, true) => WalkOrder::Unsupported,
-                    }
-                }
-                None if multi => WalkOrder::Unsupported,
-                None => WalkOrder::Distinct,
-            }),
+            Form::Ordinals { field, multi: false, .. } if has_column(&field) => Ok(Some(GATHER)),
+            Form::Window { pair, .. } if pair.iter().all(has_column) => Ok(Some(2 * GATHER)),
+            _ => Ok(self.source(part, scratch)?.check_cost()),
         }
     }
 }
 
-/// Documents of lists that take as long as a scan of a column of so many bits for a range.
-pub(crate) fn pass(part: &Partition, bits: u8) -> u64 {
-    part.words() as u64 * scan::cost(bits.into()) / DECODE
-}
-
-/// Cost of walking a list of so many documents and checking each by a column.
-pub(crate) fn cost_of_list(documents: u64) -> u64 {
-    documents.saturating_mul(DECODE + GATHER)
-}
-
-/// Cost of a scan of a column.
-fn cost_scan(part: &Partition, column: Packed, wanted: &OrdinalSet) -> u64 {
-    part.words() as u64 * scan::cost_of(column, wanted)
-}
-
-/// Turns a clause (before negation) into a bitset of the scratch, which is right in the window; its
-/// number.
-pub(crate) fn materialise(
-    clause: &Clause,
-    part: &Partition,
+/// Makes a bitset of a clause, before negation, in the scratch and returns its number. Bits outside
+/// the window may be missing.
+pub(crate) fn materialise<'p>(
+    clause: &Clause<'p>,
+    part: &'p Partition,
     scratch: &mut Scratch,
     window: (u32, u32),
 ) -> Result<usize> {
@@ -394,7 +79,8 @@ pub(crate) fn materialise(
     }
     let number = scratch.take_any_bits(part.words());
     let mut bits = std::mem::take(scratch.bits_mut(number));
-    let filled = clause.fill(part, scratch, window, &mut bits);
+    let source = clause.source(part, scratch);
+    let filled = source.and_then(|source| source.fill(scratch, window, &mut bits));
     *scratch.bits_mut(number) = bits;
     filled.map(|()| number)
 }

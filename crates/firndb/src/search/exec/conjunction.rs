@@ -1,49 +1,53 @@
-//! Runs a plan on one partition and hands the matches to a sink.
+//! Evaluates a conjunction of clauses on one partition and passes the matches to a sink.
 //!
-//! A conjunction:
-//! 1. `bind.rs` turns each condition into ordinals with their exact counts.
-//! 2. `Executor::conjunction` sorts the clauses by count and compares two ways: `by_list` walks the
-//!    first clause and checks the others document by document; `by_words` combines bitsets 64K
-//!    documents at a time.
-//! 3. Either way each other clause is checked or turned into a bitset, whichever costs less: by its
-//!    lists or by a scan of its column (`Clause::scan`). An `or` inside becomes a bitset first.
+//! 1. The clauses, bound by `bind.rs`, are sorted by their counts.
+//! 2. `Workspace::conjunction` compares the cost of two ways: `by_list` iterates over the first
+//!    clause and tests its documents against the others; `by_words` combines bitsets, 64K documents
+//!    at a time.
+//! 3. Either way each of the other clauses is tested document by document or made a bitset,
+//!    whichever costs less according to its `Source`. Binding has already made bitsets of nested
+//!    `or`s.
 
 use crate::Result;
 use crate::search::codec::bitset::Bitset;
 use crate::search::exec::check::Check;
-use crate::search::exec::clause::WalkOrder;
-use crate::search::exec::clause::cost_of_list;
-use crate::search::exec::clause::{Clause, Form, materialise};
+use crate::search::exec::clause::{Clause, materialise};
 use crate::search::exec::lead_iter::LeadIter;
 use crate::search::exec::scratch::{FEW, Scratch};
 use crate::search::exec::sink::Sink;
+use crate::search::exec::source::{Access, Form, Source, WalkOrder, cost_of_list, signed};
 use crate::search::exec::workspace::Workspace;
 use crate::search::partition::Partition;
 use crate::search::simd::kernels;
 use crate::search::simd::scan;
 use std::ops::ControlFlow;
 
-/// Words of a bitset that are combined at a time: 65,536 documents, 8 KiB.
+/// Words that are combined at a time: 65,536 documents, 8 KiB.
 const CHUNK: usize = 1024;
 
-impl Workspace<'_> {
-    /// A pass over a column takes longer than to walk a list and to check its documents, even if
-    /// these are more: puts such a list in front.
-    fn lead_with_a_list(&mut self, part: &Partition, base: usize, ascending: bool) -> Result<()> {
-        let first = &self.clauses[base];
-        if first.scan(part, &self.scratch)?.is_none() {
+impl<'r> Workspace<'r> {
+    /// If the first clause needs a scan, moves a list in front of it whose decoding and checking
+    /// costs less than the scan, although it has more documents.
+    fn prefer_list_as_lead(
+        &mut self,
+        part: &'r Partition,
+        base: usize,
+        ascending: bool,
+    ) -> Result<()> {
+        let window = self.doc_range(part, base);
+        let first = self.clauses[base].source(part, &self.scratch)?;
+        if !first.is_scan() {
             return Ok(());
         }
-        let pass = first.cost_window(part, &self.scratch, self.left(part, base))?;
+        let pass = first.fill_cost(window);
         for i in base + 1..self.clauses.len() {
             let clause = &self.clauses[i];
-            let most = clause.at_most(part.documents);
-            if cost_of_list(most) >= pass {
-                return Ok(()); // Those behind it have no fewer documents.
+            if cost_of_list(clause.at_most(part.documents)) >= pass {
+                return Ok(()); // The clauses after it have at least as many documents.
             }
-            let how = clause.lead(part, &self.scratch)?;
-            let leads = how == WalkOrder::Ascending || (how == WalkOrder::Distinct && !ascending);
-            if leads && clause.scan(part, &self.scratch)?.is_none() {
+            if clause.walk_order(part, &self.scratch)?.leads(ascending)
+                && !clause.source(part, &self.scratch)?.is_scan()
+            {
                 self.clauses[base..=i].rotate_right(1);
                 return Ok(());
             }
@@ -51,10 +55,10 @@ impl Workspace<'_> {
         Ok(())
     }
 
-    /// Sends the documents that satisfy all of `self.clauses[base..]` to the sink.
+    /// Passes the documents that satisfy all of `self.clauses[base..]` to the sink.
     pub(crate) fn conjunction(
         &mut self,
-        part: &Partition,
+        part: &'r Partition,
         base: usize,
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
@@ -64,69 +68,74 @@ impl Workspace<'_> {
             self.clauses.push(Clause::new(form, false, documents.into()));
         }
         self.clauses[base..].sort_by_key(|clause| clause.at_most(documents));
-        self.lead_with_a_list(part, base, sink.ascending())?;
+        self.prefer_list_as_lead(part, base, sink.ascending())?;
         let window = self.window(part, base)?;
         let share = f64::from(window.1 - window.0) / f64::from(documents.max(1));
         let first = &self.clauses[base];
         let mut estimate = first.at_most(documents) as f64;
-        let how = first.lead(part, &self.scratch)?;
-        if how == WalkOrder::Ascending && matches!(first.form, Form::Ordinals { .. }) {
+        let order = first.walk_order(part, &self.scratch)?;
+        if order == WalkOrder::Ascending && matches!(first.form, Form::Ordinals { .. }) {
             estimate *= share;
         }
-        let mut list = first.cost_walk(part, &self.scratch, (estimate, share))?;
-        let mut words = first.cost_window(part, &self.scratch, window)?;
+        let source = first.source(part, &self.scratch)?;
+        let mut list = source.walk_cost(estimate, share);
+        let mut words = source.fill_cost(window);
         for clause in &self.clauses[base + 1..] {
-            let check = clause.cost_check(part, &self.scratch)?.unwrap_or(u64::MAX);
+            let check = clause.check_cost(part, &self.scratch)?.unwrap_or(u64::MAX);
             let checked = (estimate * check as f64) as u64;
-            // Bitsets cost a pass at least: they need not be looked at if checks cost less.
-            let bits = match checked.saturating_mul(2) <= part.words() as u64 * 2 {
-                true => u64::MAX,
-                false => clause.cost_mask(part, &self.scratch, window)?,
-            };
-            // A bitset in the file is looked at where it lies.
-            let mapped = clause.mapped(part, &self.scratch)?.is_some();
-            let made = if mapped { u64::MAX } else { bits };
+            let (mut mask, mut made) = (u64::MAX, u64::MAX);
+            // A bitset costs at least a pass over its words: no need to choose a source if checks
+            // cost less than that.
+            if checked.saturating_mul(2) > part.words() as u64 * 2 {
+                let source = clause.source(part, &self.scratch)?;
+                mask = source.mask_cost(window);
+                // A check reads a bitset of the file in place.
+                if source.mapped().is_none() {
+                    made = mask;
+                }
+            }
             list = list.saturating_add(checked.min(made.saturating_add((estimate * 10.0) as u64)));
-            words = words.saturating_add(bits.min(checked.saturating_mul(2)));
+            words = words.saturating_add(mask.min(checked.saturating_mul(2)));
             estimate *= clause.at_most(documents) as f64 / f64::from(documents.max(1));
         }
-        // A walk ends when the page is full; bitsets are made whole.
+        // Iteration stops when the page is full; bitsets are made whole.
         let share = (sink.wanted() as f64 / estimate.max(1.0)).min(1.0);
-        let leads =
-            how == WalkOrder::Ascending || (how == WalkOrder::Distinct && !sink.ascending());
-        match leads && choose(list as f64 * share <= words as f64) {
-            true => self.by_list(part, base, window, how, sink),
+        match order.leads(sink.ascending()) && choose(list as f64 * share <= words as f64) {
+            true => self.by_list(part, base, window, order, sink),
             false => self.by_words(part, base, window, sink),
         }
     }
 
-    /// The documents that clauses over ranges of documents leave. If these are the rarest, the
-    /// shortest list that ascends is put in front of them: of it, too, no more is walked.
-    fn window(&mut self, part: &Partition, base: usize) -> Result<(u32, u32)> {
+    /// The documents that satisfy all clauses over ranges of documents. If such a clause leads, the
+    /// shortest ascending list is moved in front of it: iteration over the list is limited to the
+    /// range.
+    fn window(&mut self, part: &'r Partition, base: usize) -> Result<(u32, u32)> {
         if let Form::Documents(..) = self.clauses[base].form {
             for i in base + 1..self.clauses.len() {
                 let list = matches!(self.clauses[i].form, Form::Ordinals { .. });
-                if list && self.clauses[i].lead(part, &self.scratch)? == WalkOrder::Ascending {
+                if list && self.clauses[i].walk_order(part, &self.scratch)? == WalkOrder::Ascending
+                {
                     self.clauses[base..=i].rotate_right(1);
                     break;
                 }
             }
         }
-        Ok(self.left(part, base))
+        Ok(self.doc_range(part, base))
     }
 
-    /// Walks clause `lead` and checks the clauses behind it. If its documents ascend, only those in
-    /// the window are walked, and clauses that say no more than the window need no check.
+    /// Iterates over clause `lead` and tests its documents against the clauses after it. If its
+    /// documents ascend, iteration is limited to the window, and clauses that are ranges of
+    /// documents need no check.
     fn by_list(
         &mut self,
-        part: &Partition,
+        part: &'r Partition,
         lead: usize,
         window: (u32, u32),
-        how: WalkOrder,
+        order: WalkOrder,
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
         self.stats.by_list += 1;
-        let (ascending, all) = (how == WalkOrder::Ascending, (0, part.documents));
+        let (ascending, all) = (order == WalkOrder::Ascending, (0, part.documents));
         let window = if ascending { window } else { all };
         let own = self.scratch.bits_used;
         let mut checks = Vec::with_capacity(self.clauses.len() - lead - 1);
@@ -139,12 +148,12 @@ impl Workspace<'_> {
         }
         let mut docs = std::mem::take(&mut self.scratch.docs);
         let clause = &self.clauses[lead];
-        let mut cursor = LeadIter::new(clause, part, &self.scratch, window)?;
+        let mut lead = LeadIter::new(clause, part, &self.scratch, window)?;
         let mut flow = ControlFlow::Continue(());
-        while flow.is_continue() && cursor.next(clause, part, &self.scratch, &mut docs)? {
+        while flow.is_continue() && lead.next(&self.scratch, &mut docs) {
             self.limits.check()?;
             if ascending && window != all {
-                // Not all forms of a list are cut to the window before they are walked.
+                // The iterator cannot limit all forms of postings to the window.
                 let (first, end) = (
                     docs.partition_point(|&doc| doc < window.0),
                     docs.partition_point(|&doc| doc < window.1),
@@ -170,11 +179,11 @@ impl Workspace<'_> {
         Ok(flow)
     }
 
-    /// Combines bitsets of the clauses from `base` on, a chunk at a time and within the window;
-    /// clauses that are cheaper to check are.
+    /// Combines bitsets of the clauses from `base` on, a chunk at a time and within the window.
+    /// Clauses that are cheaper to check are checked.
     fn by_words(
         &mut self,
-        part: &Partition,
+        part: &'r Partition,
         base: usize,
         window: (u32, u32),
         sink: &mut dyn Sink,
@@ -192,14 +201,15 @@ impl Workspace<'_> {
             self.limits.check()?;
             let clause = &self.clauses[i];
             let at_most = clause.at_most(part.documents) as f64;
-            let bits = clause.cost_mask(part, &self.scratch, window)?;
-            let check = clause.cost_check(part, &self.scratch)?;
-            // A document costs twice a check here: it must be found in the bitset first.
+            let source = clause.source(part, &self.scratch)?;
+            let bits = source.mask_cost(window);
+            let check = clause.check_cost(part, &self.scratch)?;
+            // Twice the cost of a check: the document must first be found in the bitset.
             let checked = check.map_or(f64::MAX, |c| estimate * c as f64 * 2.0);
             if i > base && checked < bits as f64 {
                 let check = Check::new(clause, part, &mut self.scratch, window)?;
                 check.push(&mut checks, &mut self.scratch, own);
-            } else if let Some(mapped) = clause.mapped(part, &self.scratch)? {
+            } else if let Some(mapped) = source.mapped() {
                 masks.push((Mask::Mapped(mapped), clause.negate));
             } else {
                 self.stats.postings += clause.count;
@@ -215,40 +225,45 @@ impl Workspace<'_> {
         flow
     }
 
-    /// The number of documents of two clauses: only the first becomes a bitset, and the documents
-    /// of the other are counted in it. `None` if there is a better way.
-    fn count_pair(&mut self, part: &Partition, base: usize) -> Result<Option<u64>> {
+    /// The number of documents that satisfy both of two clauses: makes a bitset of one and counts
+    /// the documents of the other in it. `None` if another way is better.
+    fn count_pair(&mut self, part: &'r Partition, base: usize) -> Result<Option<u64>> {
         let [first, other] = &self.clauses[base..] else { return Ok(None) };
-        let (mut first, mut other) = (first, other);
-        let cost = |clause: &Clause| clause.cost_bits(part, &self.scratch);
-        let countable = first.is_countable(part, &self.scratch)?;
-        if countable && !other.negate && cost(other)? < cost(first)? {
-            // To set a bit takes longer than to look at one.
-            (first, other) = (other, first);
+        let mut filled = (first, first.source(part, &self.scratch)?);
+        let mut counted = (other, other.source(part, &self.scratch)?);
+        let all = (0, part.documents);
+        let cost = |source: &Source| source.fill_cost(all);
+        if filled.1.is_countable() && !counted.0.negate && cost(counted.1) < cost(filled.1) {
+            // Setting a bit costs more than testing one.
+            std::mem::swap(&mut filled, &mut counted);
         }
-        if first.mapped(part, &self.scratch)?.or(other.mapped(part, &self.scratch)?).is_some() {
+        let ((filled, source), (counted, other_source)) = (filled, counted);
+        if source.mapped().or(other_source.mapped()).is_some() {
             return Ok(None);
         }
-        if let (Some(check), false) = (other.cost_check(part, &self.scratch)?, first.negate)
-            && first.count.saturating_mul(check * 2) < other.cost_bits(part, &self.scratch)?
+        if let (Some(check), false) = (counted.check_cost(part, &self.scratch)?, filled.negate)
+            && filled.count.saturating_mul(check * 2) < cost(other_source)
         {
             return Ok(None);
         }
-        let scan = |clause: &Clause| clause.scan_negated(part, &self.scratch);
-        if let (Some((a, keys)), Some((b, others))) = (scan(first)?, scan(other)?) {
+        if let (Access::Scan(a, keys), Access::Scan(b, others)) =
+            (&source.access, &other_source.access)
+        {
+            let keys = signed(keys, filled.negate);
+            let others = signed(others, counted.negate);
             self.stats.words += 2 * part.words() as u64;
-            return Ok(Some(scan::count_both((a, &keys), (b, &others))));
+            return Ok(Some(scan::count_both((*a, &keys), (*b, &others))));
         }
-        if first.negate || !other.is_countable(part, &self.scratch)? {
+        if filled.negate || !other_source.is_countable() {
             return Ok(None);
         }
-        let all = (0, part.documents);
-        let bits = materialise(first, part, &mut self.scratch, all)?;
-        self.stats.postings += first.count + other.count;
+        let bits = materialise(filled, part, &mut self.scratch, all)?;
+        self.stats.postings += filled.count + counted.count;
         self.stats.words += part.words() as u64;
-        other.count_in(part, &self.scratch, bits)
+        other_source.count_in(&self.scratch, counted.negate, self.scratch.bits(bits))
     }
 
+    /// Intersects the masks chunk by chunk, applies the checks, and passes the matches to the sink.
     fn chunks(
         &mut self,
         part: &Partition,
@@ -289,7 +304,7 @@ impl Workspace<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Checks the documents of a chunk.
+    /// Checks the documents of a chunk and passes those that are left to the sink.
     fn checked(
         &mut self,
         first: u32,
@@ -322,7 +337,7 @@ impl Workspace<'_> {
     }
 }
 
-/// Whether to walk a list; tests may force it.
+/// Whether to iterate over a list, which is `cheaper` unless a test forces the choice.
 #[inline(always)]
 fn choose(cheaper: bool) -> bool {
     #[cfg(test)]
@@ -332,12 +347,15 @@ fn choose(cheaper: bool) -> bool {
     cheaper
 }
 
+/// A bitset to intersect with.
 enum Mask<'p> {
+    /// In the file.
     Mapped(Bitset<'p>),
+    /// In the scratch.
     Bits(usize),
 }
 
-/// Adds a bitset to the masks, as [`Check::push`] adds a check.
+/// Appends a bitset to the masks. Beyond [`FEW`] masks, bitsets are combined: see [`Check::push`].
 fn push_mask(
     masks: &mut Vec<(Mask, bool)>,
     last: (usize, bool),

@@ -1,4 +1,4 @@
-//! What a query knows before it visits partitions.
+//! What a query knows before it visits partitions: its plan, its limits, and the statistics.
 
 use crate::Result;
 use crate::search::model::value::Key;
@@ -7,19 +7,19 @@ use crate::search::plan::{Node, Plan, Test};
 use crate::search::stats::{LeafStatistics, SearchSet};
 use std::ops::Bound as Edge;
 
-/// Partitions between asking for memory and using it.
+/// How many partitions ahead memory is prefetched.
 pub(crate) const AHEAD: usize = 4;
 
-/// The set, the plan and the limits of a query, and what the statistics know of its conditions.
+/// The partitions, plan and limits of a query, and statistics of its conditions.
 pub(crate) struct QueryContext<'r> {
     pub(crate) set: &'r SearchSet,
     pub(crate) plan: &'r Plan,
     pub(crate) limits: &'r QueryLimits,
-    /// For each leaf what the statistics know of it.
+    /// Statistics for each leaf.
     pub(crate) known: Vec<Option<LeafStatistics>>,
-    /// For each leaf that is a range of fixed-width keys: the smallest and the largest.
+    /// For each leaf that is a range of fixed-width keys: its bounds, inclusive.
     pub(crate) ranges: Vec<Option<(u64, u64)>>,
-    /// The parts of a root `and`, the rarest first as far as the statistics know.
+    /// The parts of a root `and`, rarest first according to the statistics.
     pub(crate) order: Vec<usize>,
 }
 
@@ -46,8 +46,7 @@ impl<'r> QueryContext<'r> {
         Ok(query)
     }
 
-    /// What to apply first: conditions whose ordinals are known, by how many there are; then the
-    /// others.
+    /// Sort key for conditions: those with known counts by these, then the others.
     pub(crate) fn rarity(&self, node: &Node) -> u64 {
         match node {
             Node::Leaf(leaf, false) => {
@@ -58,8 +57,8 @@ impl<'r> QueryContext<'r> {
         }
     }
 
-    /// Documents that satisfy the rarest condition that all matches must satisfy, as far as the
-    /// statistics knows; else a number beyond all documents.
+    /// Documents of the rarest condition that all matches must satisfy, according to the
+    /// statistics; a number larger than any count if they have none.
     pub(crate) fn rarest(&self) -> Option<u64> {
         match &self.plan.root {
             Node::And(parts) => self.order.first().map(|&i| self.rarity(&parts[i])),
@@ -67,12 +66,12 @@ impl<'r> QueryContext<'r> {
         }
     }
 
-    /// Whether a condition of the root leaves less than a few documents a partition on average.
+    /// Whether a condition that all matches must satisfy has less than 16 documents per partition.
     pub(crate) fn is_rare(&self) -> bool {
         self.rarest().is_some_and(|total| total < 16 * self.set.partitions.len() as u64)
     }
 
-    /// Whether the statistics rules a partition out.
+    /// Whether the statistics rule a partition out.
     pub(crate) fn pruned(&self, p: usize) -> bool {
         let absent = |node: &Node| match node {
             Node::Leaf(leaf, false) => {
@@ -88,8 +87,8 @@ impl<'r> QueryContext<'r> {
         }
     }
 
-    /// Brings what the conditions touch first in a small partition into the cache: called some
-    /// partitions ahead, so that the misses of several partitions overlap.
+    /// Prefetches what the conditions read first in a small partition. Called [`AHEAD`] partitions
+    /// ahead, so that the cache misses of several partitions overlap.
     pub(crate) fn prefetch(&self, p: usize) {
         let Some(part) = self.set.partitions.get(p) else { return };
         if !part.is_small() {
@@ -104,7 +103,7 @@ impl<'r> QueryContext<'r> {
     }
 }
 
-/// A range of fixed-width keys by its ends, which belong to it.
+/// The inclusive bounds of a range of fixed-width keys.
 fn fixed_range(test: &Test) -> Option<(u64, u64)> {
     let Test::Range(range) = test else { return None };
     let low = match range.low {

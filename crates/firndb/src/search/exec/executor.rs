@@ -1,4 +1,4 @@
-//! Runs a plan, one partition after another, and hands the matches to a sink.
+//! Runs a plan on one partition after another and passes the matches to a sink.
 
 use crate::Result;
 use crate::search::exec::bind::Binder;
@@ -13,7 +13,7 @@ use crate::search::plan::Plan;
 use crate::search::stats::SearchSet;
 use std::ops::ControlFlow;
 
-/// A query under way.
+/// A running query: its context and its memory.
 pub(crate) struct Executor<'r> {
     pub(crate) query: QueryContext<'r>,
     pub(crate) work: Workspace<'r>,
@@ -30,11 +30,11 @@ impl<'r> Executor<'r> {
         Ok(Executor { query, work: Workspace::new(limits, scratch) })
     }
 
-    /// Sends the matches of partition `p` to the sink. `extra` are more conditions for it.
+    /// Passes the matches of partition `p` that also satisfy `extra` to the sink.
     pub(crate) fn run(
         &mut self,
         p: usize,
-        extra: Vec<Clause>,
+        extra: Vec<Clause<'r>>,
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
         self.query.limits.check()?;
@@ -51,7 +51,7 @@ impl<'r> Executor<'r> {
     }
 
     /// Binds the root's conditions into `self.work.clauses`; `None` if nothing can match.
-    pub(crate) fn prepare(&mut self, p: usize, extra: Vec<Clause>) -> Result<Option<()>> {
+    pub(crate) fn prepare(&mut self, p: usize, extra: Vec<Clause<'r>>) -> Result<Option<()>> {
         self.work.stats.partitions += 1;
         debug_assert!(self.work.clauses.is_empty());
         self.work.clauses.extend(extra);
@@ -64,12 +64,12 @@ impl<'r> Executor<'r> {
         bound
     }
 
-    /// Forgets the clauses of a partition.
+    /// Drops the clauses of the current partition.
     pub(crate) fn reset(&mut self) {
         self.work.reset();
     }
 
-    /// The matches of a small partition, which are expected to be few.
+    /// Collects the matches of a small partition, which should be few.
     pub(crate) fn matches_small(&mut self, p: usize, docs: &mut Vec<u32>) -> Result<()> {
         struct Docs<'d>(&'d mut Vec<u32>);
         impl Sink for Docs<'_> {

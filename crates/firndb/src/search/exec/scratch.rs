@@ -1,30 +1,31 @@
-//! Memory that a query uses again and again: bitsets, ranges of ordinals, documents.
+//! Reusable memory of a query: bitsets, intervals of ordinals, documents.
 
 use crate::search::simd::kernels;
 
-/// Bitsets of the conditions of one `and` that are kept apart. More become one.
+/// Beyond this many clauses of one `and`, their bitsets are combined into one.
 pub(crate) const FEW: usize = 8;
 
-/// Memory of a query that is used again by the next one.
+/// Memory that later partitions and queries reuse.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    /// Ranges of ordinals, `start..end`.
+    /// Intervals of ordinals, `start..end`.
     pub(crate) intervals: Vec<(u32, u32)>,
     bits: Vec<Vec<u64>>,
+    /// Bitsets with numbers below this are in use.
     pub(crate) bits_used: usize,
     pub(crate) docs: Vec<u32>,
     pub(crate) words: Vec<u64>,
 }
 
 impl Scratch {
-    /// A zero bitset of so many words; its number.
+    /// Takes a zeroed bitset of `words` words and returns its number.
     pub(crate) fn take_bits(&mut self, words: usize) -> usize {
         let number = self.take_any_bits(words);
         self.bits[number].fill(0);
         number
     }
 
-    /// A bitset of so many words of any content; its number.
+    /// Takes a bitset of `words` words with arbitrary content and returns its number.
     pub(crate) fn take_any_bits(&mut self, words: usize) -> usize {
         if self.bits_used == self.bits.len() {
             self.bits.push(Vec::new());
@@ -42,13 +43,13 @@ impl Scratch {
         &mut self.bits[number]
     }
 
-    /// Bitsets that were made.
+    /// The number of bitsets that were allocated.
     #[cfg(test)]
     pub(crate) fn made(&self) -> usize {
         self.bits.len()
     }
 
-    /// Gives memory back that only an unusual query needed.
+    /// Frees the memory if an unusual query needed much of it.
     pub(crate) fn trim(&mut self) {
         let kept: usize = self.bits.iter().map(Vec::capacity).sum();
         if kept > 1 << 20 || self.docs.capacity() > 1 << 20 {
@@ -56,14 +57,14 @@ impl Scratch {
         }
     }
 
-    /// Whether a bitset is the one that was taken last.
+    /// Whether `number` is the bitset that was taken last.
     pub(crate) fn is_last(&self, number: usize) -> bool {
         number + 1 == self.bits_used
     }
 
-    /// Makes one bitset of two that documents have to pass, or, where negated, must not be in. It
-    /// takes the place of `into`, and the other, which was taken last, is given back. Whether it is
-    /// negated.
+    /// Intersects two bitsets, each with a flag that says whether it is negated. The result
+    /// replaces `into`; `last`, which must be the bitset taken last, is released. Returns whether
+    /// the result is negated.
     pub(crate) fn fold(&mut self, into: (usize, bool), last: (usize, bool)) -> bool {
         if !into.1 && last.1 {
             let with = std::mem::take(&mut self.bits[last.0]);
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_bitsets_become_what_both_say() {
+    fn fold_intersects_two_bitsets() {
         let (a, b) = (0b1100u64, 0b1010u64);
         for (negate_a, negate_b) in [(false, false), (false, true), (true, false), (true, true)] {
             let mut scratch = Scratch::default();

@@ -1,28 +1,28 @@
-//! Where the matches of a partition go: the interface, and the sinks that only count or collect.
+//! Receivers of the matches of a partition: the trait, and the sinks that only count or collect.
 
 use crate::Result;
 use crate::search::simd::kernels;
 use std::ops::ControlFlow;
 
-/// Where matches go.
+/// Receives matches.
 pub(crate) trait Sink {
-    /// Documents must come in ascending order.
+    /// Whether documents must arrive in ascending order.
     fn ascending(&self) -> bool;
-    /// Matches it takes at most before it breaks.
+    /// Upper bound on the matches the sink takes before it breaks.
     fn wanted(&self) -> u64 {
         u64::MAX
     }
-    /// Takes a number of matches instead of the matches, if that is all it wants to know: gives
-    /// what to add it to.
+    /// The counter of a sink that only counts: the executor may add a number to it instead of
+    /// passing matches.
     fn counter(&mut self) -> Option<&mut u64> {
         None
     }
-    /// Takes out of what may be matches, 64 documents a word from document `first` on, what it has
-    /// no use for.
+    /// Clears candidates that the sink has no use for, before they are checked. Bit 0 of `words` is
+    /// document `first`.
     fn leave_out(&self, _first: u32, _words: &mut [u64]) {}
-    /// Takes some matches.
+    /// Receives matches by their numbers.
     fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>>;
-    /// Takes the matches of 64 documents a word, from document `first` on.
+    /// Receives matches as a bitset. Bit 0 of `words` is document `first`.
     fn words(&mut self, first: u32, words: &[u64]) -> Result<ControlFlow<()>> {
         let mut docs = Vec::new();
         for (i, chunk) in words.chunks(16).enumerate() {
@@ -62,7 +62,7 @@ impl Sink for CountSink {
     }
 }
 
-/// Collects matches in a bitset.
+/// Collects matches into a bitset.
 pub(crate) struct BitsetSink {
     pub(crate) bits: Vec<u64>,
 }

@@ -1,16 +1,17 @@
-//! Runs a plan on a small partition: all conditions at once, in a bitset on the stack.
+//! Runs a plan on a small partition with bitsets on the stack.
 //!
-//! With a thousand documents a partition, choosing between plans costs more than any plan. So each
-//! condition is looked up and applied at once, in an order chosen for the whole query: the rarest
-//! first. The first condition that leaves no document ends the partition, and conditions after it
-//! are not even looked up. A condition is applied by checking the documents that are left, if they
-//! are few and the field has a column, or by combining bitsets.
+//! With a thousand documents per partition, choosing between plans costs more than any plan. So
+//! each condition is looked up and applied immediately, in an order chosen once for the whole
+//! query: rarest first. The first condition that leaves no document ends the partition, and later
+//! conditions are not looked up. A condition is applied by checking the remaining documents, if
+//! they are few and the field has a column, or else by combining bitsets.
 
 use crate::Result;
 use crate::search::exec::bind::Binder;
-use crate::search::exec::clause::{Clause, Form};
+use crate::search::exec::clause::Clause;
 use crate::search::exec::context::QueryContext;
 use crate::search::exec::sink::Sink;
+use crate::search::exec::source::Form;
 use crate::search::exec::windows;
 use crate::search::exec::workspace::Workspace;
 use crate::search::format::limits::SMALL_WORDS;
@@ -22,8 +23,8 @@ use std::ops::ControlFlow;
 /// A set of documents of a small partition.
 type Bits = [u64; SMALL_WORDS];
 
-/// Documents that are worth checking one by one.
-const FEW: u32 = 16;
+/// Up to this many documents are checked one by one.
+const MAX_CHECKED: u32 = 16;
 
 /// A query on small partitions.
 pub(crate) struct SmallRun<'a, 'r> {
@@ -31,12 +32,12 @@ pub(crate) struct SmallRun<'a, 'r> {
     pub(crate) work: &'a mut Workspace<'r>,
 }
 
-impl SmallRun<'_, '_> {
-    /// Sends the matches of a small partition that also satisfy `extra` to the sink.
+impl<'r> SmallRun<'_, 'r> {
+    /// Passes the matches of a small partition that also satisfy `extra` to the sink.
     pub(crate) fn run(
         &mut self,
         p: usize,
-        extra: &[Clause],
+        extra: &[Clause<'r>],
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
         self.work.stats.partitions += 1;
@@ -59,8 +60,8 @@ impl SmallRun<'_, '_> {
         if any(acc) { sink.words(0, acc) } else { Ok(ControlFlow::Continue(())) }
     }
 
-    /// Takes the documents that do not satisfy a node out of `acc`.
-    fn apply(&mut self, p: usize, part: &Partition, node: &Node, acc: &mut [u64]) -> Result<()> {
+    /// Removes the documents that do not satisfy a node from `acc`.
+    fn apply(&mut self, p: usize, part: &'r Partition, node: &Node, acc: &mut [u64]) -> Result<()> {
         match node {
             Node::All => {}
             Node::Nothing => acc.fill(0),
@@ -92,7 +93,7 @@ impl SmallRun<'_, '_> {
     fn apply_leaf(
         &mut self,
         p: usize,
-        part: &Partition,
+        part: &'r Partition,
         leaf: usize,
         negate: bool,
         acc: &mut [u64],
@@ -110,7 +111,7 @@ impl SmallRun<'_, '_> {
             return self.apply_clause(part, &clause, acc);
         }
         let checkable = !multi && part.meta(field).column_bits.is_some();
-        if !(checkable && count(acc) <= FEW) {
+        if !(checkable && count(acc) <= MAX_CHECKED) {
             let mut bits: Bits = [0; SMALL_WORDS];
             let found = &mut bits[..acc.len()];
             if let Some((low, high)) = self.query.ranges[leaf] {
@@ -118,7 +119,7 @@ impl SmallRun<'_, '_> {
                 let meta = part.meta(field);
                 let most = (end - start) > meta.distinct / 2 && meta.present == part.documents;
                 if most && !multi {
-                    // The documents outside are fewer, and every document has a value.
+                    // Every document has a value, and fewer are outside of the range.
                     self.work.stats.postings += part.ready_add(field, 0, start, found)?;
                     self.work.stats.postings += part.ready_add(field, end, meta.distinct, found)?;
                 } else {
@@ -145,18 +146,24 @@ impl SmallRun<'_, '_> {
         Ok(())
     }
 
-    fn apply_clause(&mut self, part: &Partition, clause: &Clause, acc: &mut [u64]) -> Result<()> {
+    fn apply_clause(
+        &mut self,
+        part: &'r Partition,
+        clause: &Clause<'r>,
+        acc: &mut [u64],
+    ) -> Result<()> {
         let mut bits: Bits = [0; SMALL_WORDS];
         let found = &mut bits[..acc.len()];
         match clause.form {
             Form::Documents(first, last) => kernels::set_range(found, first, last),
             Form::Bits(_) | Form::Window { .. } => {
-                clause.fill(part, &self.work.scratch, (0, part.documents), found)?;
+                let source = clause.source(part, &self.work.scratch)?;
+                source.fill(&self.work.scratch, (0, part.documents), found)?;
             }
             Form::Ordinals { field, first, last, multi } => {
                 let intervals = &self.work.scratch.intervals[first..last];
                 let left = count(acc);
-                if !multi && part.meta(field).column_bits.is_some() && left <= FEW {
+                if !multi && part.meta(field).column_bits.is_some() && left <= MAX_CHECKED {
                     self.work.stats.docs += u64::from(left);
                     return check(part, field, intervals, clause.negate, acc);
                 }
@@ -174,8 +181,8 @@ impl SmallRun<'_, '_> {
     }
 }
 
-/// Takes out of `acc` what is not (or, negated, what is) in `found`. A small partition has few
-/// words: no kernel.
+/// Removes the documents that are not in `found` (negated: that are) from `acc`. A plain loop: for
+/// so few words a kernel call costs more.
 #[inline(always)]
 fn narrow(acc: &mut [u64], found: &[u64], negate: bool) {
     let flip = if negate { u64::MAX } else { 0 };
@@ -184,7 +191,7 @@ fn narrow(acc: &mut [u64], found: &[u64], negate: bool) {
     }
 }
 
-/// Checks the documents of `acc` through the column of a field.
+/// Removes the documents whose ordinal is outside of the intervals (negated: inside) from `acc`.
 fn check(
     part: &Partition,
     field: usize,
@@ -193,7 +200,7 @@ fn check(
     acc: &mut [u64],
 ) -> Result<()> {
     let Some(column) = part.column(field)? else { return Ok(()) };
-    // Small dictionaries: one look-up instead of one comparison an interval.
+    // Small dictionaries: one look-up instead of a comparison per interval.
     let mut set = [0u64; 4];
     let small = intervals.len() > 2 && part.meta(field).distinct <= 256;
     if small {

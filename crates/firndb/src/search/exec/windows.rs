@@ -1,13 +1,14 @@
-//! Windows over points: the conditions on two fields that stand in points together.
+//! Conditions on two fields whose documents are stored as points: ranges on both become one window.
 //!
-//! Where points hold values a range of one field is a window that leaves the other one open, found
-//! without the field's keys: these would have to be made of all documents first
-//! (`partition/made.rs`). Where they hold ordinals it is a range of these, until there is one of
-//! the other field, too.
+//! Where the points hold values, a range on one field alone is a window too, unbounded in the other
+//! field. It is found without the keys of the field, which would first have to be derived from all
+//! documents (`partition/derived.rs`). Where the points hold ordinals, a range on one field stays a
+//! range of ordinals unless the other field has a range as well.
 
 use crate::Result;
 use crate::search::codec::points::{EVERYTHING, Points, Window};
-use crate::search::exec::clause::{Clause, Form};
+use crate::search::exec::clause::Clause;
+use crate::search::exec::source::Form;
 use crate::search::exec::workspace::Workspace;
 use crate::search::model::condition::Interval;
 use crate::search::model::value::Key;
@@ -15,8 +16,8 @@ use crate::search::partition::Partition;
 use crate::search::plan::Test;
 use std::ops::Bound;
 
-/// The window of a test of a field whose points hold values, and the fields of the point. `None` if
-/// they do not, or if the test names several keys: their ordinals are few intervals.
+/// The fields of the point and the window of a test on `field`. `None` if the points of the field
+/// hold no values, or if the test names several keys, which become intervals of ordinals.
 pub(crate) fn window_of(
     part: &Partition,
     field: usize,
@@ -45,7 +46,7 @@ pub(crate) fn window_of(
     Some((pair, window))
 }
 
-/// The least and the largest key of a range of fixed-width keys; `None` if there is none.
+/// The smallest and the largest key of a range of fixed-width keys; `None` if it is empty.
 fn ends(range: &Interval) -> Option<(u64, u64)> {
     let low = match range.low {
         Bound::Unbounded => 0,
@@ -62,12 +63,12 @@ fn ends(range: &Interval) -> Option<(u64, u64)> {
     Some((low, high))
 }
 
-/// Whether no document can be in a window.
+/// Whether a window is empty in one of its dimensions.
 pub(crate) fn is_empty(window: Window) -> bool {
     window.iter().any(|(start, end)| start >= end)
 }
 
-/// The documents of a partition in a window over a point.
+/// The number of documents whose point is in a window.
 pub(crate) fn count(part: &Partition, pair: [usize; 2], window: Window) -> Result<u64> {
     for (field, other) in [(0, 1), (1, 0)] {
         let meta = part.meta(pair[field]);
@@ -80,7 +81,8 @@ pub(crate) fn count(part: &Partition, pair: [usize; 2], window: Window) -> Resul
 }
 
 impl Workspace<'_> {
-    /// Ranges of both fields of a point become a window over its documents; `None` if it has none.
+    /// Combines the ranges on both fields of each point into one window; `None` if no document can
+    /// match.
     pub(crate) fn join_points(&mut self, part: &Partition, base: usize) -> Result<Option<()>> {
         for &pair in &part.schema.points {
             let Some((points, _)) = part.points(pair[0])? else { continue };
@@ -95,10 +97,10 @@ impl Workspace<'_> {
         Ok(Some(()))
     }
 
-    /// The same for points that hold ordinals.
+    /// `join_points` for points that hold ordinals.
     fn join_ranges(&mut self, points: &Points, pair: [usize; 2], base: usize) -> Option<()> {
         let intervals = &self.scratch.intervals;
-        // Which of the two fields the clause is a range of, and that range.
+        // The side of the point that a clause is a range on, and the range.
         let range = |clause: &Clause| match clause.form {
             Form::Ordinals { field, first, last, .. } if last == first + 1 && !clause.negate => {
                 let which = pair.iter().position(|other| *other == field)?;
@@ -108,7 +110,7 @@ impl Workspace<'_> {
         };
         let (mut window, mut found) = ([EVERYTHING; 2], [false; 2]);
         for (which, range) in self.clauses[base..].iter().filter_map(range) {
-            (window[which], found[which]) = (both(window[which], range), true);
+            (window[which], found[which]) = (intersect(window[which], range), true);
         }
         if found != [true; 2] {
             return Some(());
@@ -124,8 +126,9 @@ impl Workspace<'_> {
         (count > 0).then_some(())
     }
 
-    /// The same for points that hold values: their windows become one. Those that are left are
-    /// counted: that takes longer than to count the one window.
+    /// `join_points` for points that hold values: intersects their windows and counts the result.
+    /// Negated windows stay and are counted one by one, after the cheaper count of the
+    /// intersection.
     fn join_windows(
         &mut self,
         part: &Partition,
@@ -139,7 +142,7 @@ impl Workspace<'_> {
         let (mut window, mut found) = ([EVERYTHING; 2], [false; 2]);
         for (own, _) in self.clauses[base..].iter().filter_map(is_own).filter(|own| !own.1) {
             for (side, range) in own.into_iter().enumerate() {
-                window[side] = both(window[side], range);
+                window[side] = intersect(window[side], range);
                 found[side] |= range != EVERYTHING;
             }
         }
@@ -180,7 +183,7 @@ impl Workspace<'_> {
     }
 }
 
-/// What two ranges have in common.
-fn both(a: (u32, u32), b: (u32, u32)) -> (u32, u32) {
+/// The intersection of two ranges.
+fn intersect(a: (u32, u32), b: (u32, u32)) -> (u32, u32) {
     (a.0.max(b.0), a.1.min(b.1))
 }

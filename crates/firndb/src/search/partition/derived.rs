@@ -117,7 +117,7 @@ impl Partition {
         let mut each = |visit: &mut dyn FnMut(u32, u32)| {
             let mut left = f.meta.postings;
             for ord in 0..distinct {
-                let mut cursor = PostingsIter::new(postings.pieces(ord, ord + 1));
+                let mut cursor = PostingsIter::new(postings.range(ord, ord + 1));
                 while cursor.next(&postings, &mut block) {
                     let rest = left.checked_sub(block.len() as u64);
                     left = rest.ok_or_else(|| self.too_many(field))?;

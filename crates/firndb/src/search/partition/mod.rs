@@ -334,11 +334,6 @@ impl Partition {
         self.at_file(Postings::new(&f.meta, self.documents, parts))
     }
 
-    /// The postings of a field in points without offsets, which only support queries by window.
-    pub(crate) fn postings_of_point(&self, field: usize) -> Result<Postings<'_>> {
-        Ok(Postings::of_point(self.documents, self.points(field)?))
-    }
-
     /// The column of a single-valued field, if queries may scan it: it is narrow, or some keys have
     /// no postings lists.
     pub(crate) fn scanned(&self, field: usize) -> Result<Option<Packed<'_>>> {

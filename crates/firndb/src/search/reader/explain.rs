@@ -1,7 +1,7 @@
 //! `explain`: the plan of a query, what it expected, what it touched, how long it took.
 
 use crate::Result;
-use crate::search::exec::clause::Form;
+use crate::search::exec::source::Form;
 use crate::search::exec::workspace::Stats;
 use crate::search::model::query::Query;
 use crate::search::plan::{Node, Plan, PlanDisplay};

@@ -16,6 +16,7 @@ pub(crate) enum Version {
 }
 
 /// The fastest version that the processor supports.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "there is nothing to choose"))]
 #[inline(always)]
 pub(crate) fn best() -> Version {
     #[cfg(test)]

@@ -81,7 +81,7 @@ const WORKS: [(&str, Work); 9] = [
         let reader = change.commit()?;
         let words = reader.schema().field("word").unwrap().0;
         let part = reader.set.partitions.last().unwrap();
-        let bitset = part.postings(words)?.pieces(WORDS, WORDS + 1);
+        let bitset = part.postings(words)?.range(WORDS, WORDS + 1);
         assert!(part.postings(words)?.bitset(&bitset).is_some());
         assert_eq!(part.meta(words).slice_bits, DIVIDED);
         Ok(())

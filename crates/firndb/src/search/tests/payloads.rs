@@ -32,7 +32,7 @@ fn builder(form: Payload, documents: std::ops::Range<u32>) -> PartitionBuilder {
 fn has_steps(reader: &Reader) -> bool {
     let part = &reader.set.partitions[0];
     let section = part.file.section(part.file.find(global::OFFSETS).unwrap()).unwrap();
-    matches!(Offsets::new(section, part.documents as usize).unwrap(), Offsets::Steps(_))
+    matches!(Offsets::new(section, part.documents as usize).unwrap(), Offsets::Lengths(_))
 }
 
 #[test]

@@ -322,8 +322,8 @@ fn wrong_exceptions_are_caught() {
     for area in [part::BITSETS, part::RUNS].map(|part| section(1, part)) {
         caught(built.section(area, |b| b.extend([0; 8])), &["`run`", "behind the last"]);
     }
-    caught(built.section(list, |b| b[24 + 16] += 1), &["`run`", "special_forms before key 2"]);
-    caught(built.section(list, |b| b[48] = 0), &["`run`", "of 2 special_forms 2"]);
+    caught(built.section(list, |b| b[24 + 16] += 1), &["`run`", "special forms before key 2"]);
+    caught(built.section(list, |b| b[48] = 0), &["`run`", "of 2 special forms 2"]);
     caught(built.section(list, |b| b[48 + 16] -= 1), &["`run`"]);
     caught(built.section(list, |b| b.truncate(48)), &["`run`", "special forms"]);
 }
@@ -343,7 +343,7 @@ fn wrong_keys_in_columns_are_caught() {
     caught(large.section(list, |b| b[24] = 2), &["`ratio`", "key 1"]);
     caught(large.section(list, |b| b[24 + 4..24 + 8].fill(0)), &["`ratio`", "key 1", "section"]);
     caught(large.section(list, |b| b[24 + 8] = 8), &["`ratio`", "key 1", "offset"]);
-    caught(large.section(list, |b| b[24 + 16] += 1), &["`ratio`", "special_forms before key 1"]);
+    caught(large.section(list, |b| b[24 + 16] += 1), &["`ratio`", "special forms before key 1"]);
     // Several values, and more bits than are scanned.
     let built = Victim::built();
     let in_column = |b: &mut Vec<u8>| b[24 + 4..24 + 8].fill(0xFF);

@@ -1,13 +1,13 @@
-//! Tables of many shapes, each asked for all it has and much that it has not.
+//! Tables of many shapes: present and absent keys, batches, and the index.
 
-use super::hostile::fit_checks;
+use super::forged::recompute_checks;
 use super::*;
 use crate::bytes::prefetch::LINE;
 use crate::bytes::testing::Forged;
+use crate::table::format::index::CHECKED_PART;
+use crate::table::format::index::LAST_ENTRY;
 use crate::table::format::section;
-use crate::table::index::LAST;
-use crate::table::index_file::PART;
-use crate::table::index_find::Found;
+use crate::table::read::index_lookup::IndexLookup;
 use crate::table::{Compression, Duplicates, Filter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};
@@ -20,7 +20,7 @@ fn records(n: usize, value: usize) -> Records {
 }
 
 #[test]
-fn a_table_gives_back_what_was_added() {
+fn tables_return_the_added_records() {
     for n in [0, 1, 100, 2_000] {
         for value in [0, 32, 900, 10_000] {
             let n = if value == 10_000 { n / 20 } else { n };
@@ -49,7 +49,7 @@ fn a_table_gives_back_what_was_added() {
     }
 }
 
-/// An index with checksums that fit, but of other records than those in the blocks.
+/// The index has valid checksums, but other entries than the blocks.
 #[test]
 fn verify_compares_the_index_with_the_records() {
     let value = |i: usize| (format!("key {i}").into_bytes(), vec![i as u8; 600 + i]);
@@ -60,7 +60,7 @@ fn verify_compares_the_index_with_the_records() {
     for at in index.clone().step_by(8) {
         let mut file = Forged(whole.clone());
         file.0[at + if used(&at) { 3 } else { 0 }] ^= 1;
-        fit_checks(&mut file);
+        recompute_checks(&mut file);
         file.seal();
         let error = open(&disk_with(&file.0), Access::Map).unwrap().verify().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
@@ -69,31 +69,31 @@ fn verify_compares_the_index_with_the_records() {
     assert!(index.step_by(8).filter(used).count() == 100);
 }
 
-/// What the index finds, in its usual way and in the other.
-fn found<'a>(table: &'a Table, key: &[u8]) -> Found<'a> {
-    let (index, hash) = (table.index.as_ref().unwrap(), xxh3_64(key));
-    let found = index.find(table.all_blocks(), hash, key);
-    assert_eq!(found, index.find_any(table.all_blocks(), hash, key));
+/// The result of an index lookup, which must be the same on the slow path.
+fn found<'a>(table: &'a Table, key: &[u8]) -> IndexLookup<'a> {
+    let (index, hash) = (table.reader.index.as_ref().unwrap(), xxh3_64(key));
+    let found = index.find(table.reader.all_blocks(), hash, key);
+    assert_eq!(found, index.find_anywhere(table.reader.all_blocks(), hash, key));
     found
 }
 
-/// Whether the index finds a key that is there.
+/// Whether the index finds a present key.
 fn is_known(table: &Table, key: &[u8]) -> bool {
     match found(table, key) {
-        Found::Value(_) => true,
-        Found::Unknown => false,
-        Found::Absent => panic!("a record is lost"),
+        IndexLookup::Value(_) => true,
+        IndexLookup::Unknown => false,
+        IndexLookup::Absent => panic!("a record is lost"),
     }
 }
 
-/// Whether the index knows that a key is not there.
+/// Whether the index proves that a key is absent.
 fn is_absent(table: &Table, i: usize) -> bool {
-    found(table, format!("no key {i}").as_bytes()) == Found::Absent
+    found(table, format!("no key {i}").as_bytes()) == IndexLookup::Absent
 }
 
-/// Until then a get checks no more of the file than one without an index.
+/// Before that, a get checks no more of the file than it would without an index.
 #[test]
-fn an_index_is_used_when_the_blocks_of_a_bucket_were_checked() {
+fn index_is_used_once_blocks_were_checked() {
     let value = |i: usize| (format!("key {i}").into_bytes(), vec![i as u8; 600 + i]);
     let records: Records = (0..100).map(value).collect();
     for block_size in [4096, 1 << 16] {
@@ -111,10 +111,10 @@ fn an_index_is_used_when_the_blocks_of_a_bucket_were_checked() {
         }
         assert!(records.iter().all(|(key, _)| is_known(&table, key)));
         assert!((0..200).all(|i| is_absent(&table, i)));
-        // Which the end of a bucket tells by itself.
-        let index = table.index.as_ref().unwrap();
+        // A free last entry proves it alone.
+        let index = table.reader.index.as_ref().unwrap();
         let ends = index.array.as_chunks::<LINE>().0.iter().zip(0..);
-        let ends = ends.filter(|(bucket, _)| bucket[LAST..].iter().all(|&byte| byte == 0));
+        let ends = ends.filter(|(bucket, _)| bucket[LAST_ENTRY..].iter().all(|&byte| byte == 0));
         assert!(ends.clone().count() > 10);
         assert!(ends.clone().all(|(_, number)| index.ready(number) >> 7 == 1));
         let keys: Vec<&[u8]> = records.iter().map(|(key, _)| &key[..]).collect();
@@ -125,10 +125,9 @@ fn an_index_is_used_when_the_blocks_of_a_bucket_were_checked() {
     }
 }
 
-/// Keys take the steps of a batch in groups: of every number of them around whole groups each gets
-/// its own value.
+/// Batches execute in groups of keys. Tests every number of keys around group boundaries.
 #[test]
-fn batches_of_any_number_of_keys_answer_as_gets_do() {
+fn batches_of_any_size_agree_with_gets() {
     let record = |i: usize| (format!("key-{i:03}").into_bytes(), vec![i as u8; 30 + i % 7]);
     let present: Records = (0..400).map(record).collect();
     let keys: Vec<String> = (0..70).map(|i| format!("key-{:03}", (i * 37) % 600)).collect();
@@ -141,14 +140,14 @@ fn batches_of_any_number_of_keys_answer_as_gets_do() {
             let got: Vec<Option<Vec<u8>>> = got.map(|value| value.map(Cow::into_owned)).collect();
             assert!(got[..16].iter().any(Option::is_some) && got[..16].iter().any(Option::is_none));
             for n in 0..=keys.len() {
-                // Blocks that no get has checked, then those that one has.
+                // Blocks that no get has checked, then blocks that were checked.
                 for table in [&open(&disk, access).unwrap(), &table] {
                     let many = table.get_many(&keys[..n]).unwrap().into_iter();
                     let many: Vec<_> = many.map(|value| value.map(Cow::into_owned)).collect();
                     assert_eq!(many, got[..n]);
                     let mut read = Vec::new();
-                    let done = table.read_many(&keys[..n], |place, value| -> Result<()> {
-                        assert_eq!(place, read.len());
+                    let done = table.read_many(&keys[..n], |position, value| -> Result<()> {
+                        assert_eq!(position, read.len());
                         read.push(value.map(|value| value.to_vec()));
                         Ok(())
                     });
@@ -160,40 +159,39 @@ fn batches_of_any_number_of_keys_answer_as_gets_do() {
 }
 
 #[test]
-fn who_reads_many_values_may_end_it() {
+fn read_many_stops_at_an_error_of_the_callback() {
     let disk = disk_with(&bytes_of(BuildOptions::default(), &records(200, 900)));
     for access in [Access::Map, Access::Buffered, Access::Resident] {
         let (table, mut seen) = (open(&disk, access).unwrap(), 0);
         let keys: Vec<String> = (0..200).map(|i| format!("key-{i}")).collect();
-        let ended = table.read_many(&keys, |place, value| {
-            assert_eq!(value.map(|value| value.len()), Some(900 + place % 7));
+        let ended = table.read_many(&keys, |position, value| {
+            assert_eq!(value.map(|value| value.len()), Some(900 + position % 7));
             seen += 1;
-            if place < 77 { Ok(()) } else { Err(Error::invalid("enough")) }
+            if position < 77 { Ok(()) } else { Err(Error::invalid("enough")) }
         });
         assert_eq!((ended.unwrap_err().message(), seen), ("enough", 78));
     }
 }
 
-/// An index of several parts, one of which is damaged: keys of that part are told to be, and all
-/// others are found.
+/// One of several parts of the index is damaged: gets of its keys fail, and all others succeed.
 #[test]
-fn a_damaged_part_of_an_index_harms_no_key_of_another() {
+fn damaged_index_part_affects_only_its_own_keys() {
     let mut rng = Rng(0x1DE);
     let records: Records =
         (0..14_000).map(|i| (format!("key {i}").into_bytes(), rng.fill(505 + i % 30))).collect();
     for compression in [Compression::None, Compression::Records { level: 1 }] {
         let whole = bytes_of(BuildOptions { compression, ..BuildOptions::default() }, &records);
         let index = Forged(whole.clone()).find(section::INDEX).unwrap();
-        let parts = index.len().div_ceil(PART);
+        let parts = index.len().div_ceil(CHECKED_PART);
         assert!(parts == 3, "{parts} parts");
         for damaged in 0..=parts {
             let mut bytes = whole.clone();
             if damaged < parts {
-                bytes[index.start + damaged * PART + 77] ^= 1;
+                bytes[index.start + damaged * CHECKED_PART + 77] ^= 1;
             }
             let table = open(&disk_with(&bytes), Access::Map).unwrap();
             let mut errors = 0;
-            // The first time goes by way of the block, the second by the index.
+            // The first get reads the block, the second one the index.
             for _ in 0..2 {
                 errors = 0;
                 for (key, value) in &records {
@@ -206,7 +204,7 @@ fn a_damaged_part_of_an_index_harms_no_key_of_another() {
                     }
                 }
             }
-            let most = records.len() * PART / index.len();
+            let most = records.len() * CHECKED_PART / index.len();
             assert!(errors <= most + 100 && (errors > most / 2 || damaged > 1), "{errors} errors");
             assert_eq!(errors > 0, damaged < parts);
             let keys: Vec<&[u8]> = records.iter().map(|(key, _)| &key[..]).collect();
@@ -218,9 +216,9 @@ fn a_damaged_part_of_an_index_harms_no_key_of_another() {
     }
 }
 
-/// What is no index of a table, with checksums that fit.
+/// The checksum section is wrong, with a valid checksum of its own.
 #[test]
-fn verify_tells_wrong_checksums_of_an_index() {
+fn verify_reports_wrong_index_checksums() {
     let value = |i: usize| (format!("key {i}").into_bytes(), vec![i as u8; 600]);
     let whole = bytes_of(BuildOptions::default(), &(0..20).map(value).collect());
     let mut file = Forged(whole);
@@ -231,9 +229,9 @@ fn verify_tells_wrong_checksums_of_an_index() {
     assert!(error.to_string().contains("part 0 of the index"), "{error}");
 }
 
-/// The sizes of records are told by what is stored, not by what was added.
+/// Stored records decide whether a table has an index, not added ones.
 #[test]
-fn small_records_have_no_index_whatever_was_added() {
+fn stored_record_sizes_decide_on_an_index() {
     let options = |duplicates| BuildOptions { duplicates, ..BuildOptions::default() };
     let mut records: Records = (0..300).map(|i| (vec![7], vec![i as u8; 5_000])).collect();
     records.extend((0..2_000).map(|i| (format!("key {i}").into_bytes(), vec![1; 20])));

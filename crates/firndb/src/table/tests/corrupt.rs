@@ -1,5 +1,5 @@
-//! Every byte of small tables damaged in three ways, and every length cut: each answer is right or
-//! an error that says so, in every way of reading.
+//! Small tables with each byte damaged in three ways, and truncated to every length. Every answer
+//! is right, or an error of a fitting kind, in every access mode.
 
 use super::*;
 use crate::ErrorKind;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 const SEED: u64 = 0xBAD_7AB1E;
 
-/// What became of the questions to damaged tables.
+/// Numbers of results from damaged tables.
 #[derive(Debug, Default)]
 struct Tally {
     tables: u64,
@@ -18,15 +18,15 @@ struct Tally {
     errors: u64,
 }
 
-/// A table and what is in it.
-struct Exam {
+/// A table, its records, and the results so far.
+struct Case {
     name: &'static str,
     bytes: Vec<u8>,
     records: Records,
     tally: Tally,
 }
 
-fn exam(name: &'static str, n: usize, value: usize, options: BuildOptions) -> Exam {
+fn case(name: &'static str, n: usize, value: usize, options: BuildOptions) -> Case {
     let record = |i: usize| {
         let value = format!("value {} of {i} ", i % 3).repeat(value).into_bytes();
         (format!("key {i:02}").into_bytes(), value)
@@ -39,75 +39,76 @@ fn exam(name: &'static str, n: usize, value: usize, options: BuildOptions) -> Ex
     };
     let bytes = bytes_of(options, &records);
     assert_fast(name, &bytes, &records);
-    Exam { name, bytes, records, tally: Tally::default() }
+    Case { name, bytes, records, tally: Tally::default() }
 }
 
-/// Tables of every kind, small enough to be damaged byte by byte.
-fn exams() -> Vec<Exam> {
+/// Tables of every kind, small enough to damage every byte.
+fn cases() -> Vec<Case> {
     let of = |compression, filter| BuildOptions { compression, filter, ..BuildOptions::default() };
     let (none, level) = (Compression::None, 3);
     vec![
-        exam("paged", 40, 2, of(none, Filter::Bits16)),
-        exam("packed", 14, 10, of(none, Filter::None)),
-        exam("packed, filter", 9, 25, of(none, Filter::Bits8)),
-        exam("records", 30, 20, of(Compression::Records { level }, Filter::None)),
-        exam("blocks", 30, 20, of(Compression::Blocks { level }, Filter::Bits8)),
-        exam("indexed", 9, 40, of(none, Filter::None)),
-        exam("long", 2, 320, of(none, Filter::None)),
-        exam("empty", 0, 0, of(none, Filter::Bits8)),
+        case("paged", 40, 2, of(none, Filter::Bits16)),
+        case("packed", 14, 10, of(none, Filter::None)),
+        case("packed, filter", 9, 25, of(none, Filter::Bits8)),
+        case("records", 30, 20, of(Compression::Records { level }, Filter::None)),
+        case("blocks", 30, 20, of(Compression::Blocks { level }, Filter::Bits8)),
+        case("indexed", 9, 40, of(none, Filter::None)),
+        case("long", 2, 320, of(none, Filter::None)),
+        case("empty", 0, 0, of(none, Filter::Bits8)),
     ]
 }
 
-impl Exam {
-    /// Asks everything of a damaged table.
-    fn judge(&mut self, disk: &DiskRef, accesses: &[Access], damage: &dyn Fn() -> String) {
+impl Case {
+    /// Reads a damaged table in every way.
+    fn check_damaged(&mut self, disk: &DiskRef, accesses: &[Access], damage: &dyn Fn() -> String) {
         self.tally.tables += 1;
         for &access in accesses {
             let name = self.name;
             let label = || format!("{name}, {access:?}, {}", damage());
-            let Some(table) = self.settle(open(disk, access), |_| true, &label) else { continue };
-            // Others each time: with all of them each time this would take minutes.
+            let Some(table) = self.accept(open(disk, access), |_| true, &label) else { continue };
+            // Every fourth record, starting at another one each time. All of them would take
+            // minutes.
             for i in (self.tally.tables as usize % 4..self.records.len()).step_by(4) {
                 let (key, value) = self.records[i].clone();
-                self.settle(table.get(&key), |got| got.as_deref() == Some(&value), &label);
-                self.settle(table.contains(&key), |there| *there, &label);
+                self.accept(table.get(&key), |got| got.as_deref() == Some(&value), &label);
+                self.accept(table.contains(&key), |there| *there, &label);
             }
             for absent in [&b"key"[..], b"", b"key 99", b"other"] {
-                self.settle(table.get(absent), |got| got.is_none(), &label);
+                self.accept(table.get(absent), |got| got.is_none(), &label);
             }
             let keys: Vec<Vec<u8>> = self.records.iter().map(|(key, _)| key.clone()).collect();
             let records = self.records.clone();
             let all = |got: &Vec<Option<std::borrow::Cow<[u8]>>>| {
                 got.iter().zip(&records).all(|(got, (_, value))| got.as_deref() == Some(value))
             };
-            self.settle(table.get_many(&keys), all, &label);
+            self.accept(table.get_many(&keys), all, &label);
             let (mut right, mut wrong) = (0, 0);
             let read = table.read_many(&keys, |i, value| -> Result<()> {
                 let is_right = value == Some(&records[i].1);
                 *(if is_right { &mut right } else { &mut wrong }) += 1;
                 Ok(())
             });
-            self.settle(read, |()| right == records.len(), &label);
+            self.accept(read, |()| right == records.len(), &label);
             assert_eq!(wrong, 0, "handed over before the error: {}", label());
             let collected: Result<Records> = table.iter().collect();
             let sorted = |mut all: Records| {
                 all.sort();
                 all
             };
-            self.settle(collected, |got| sorted(got.clone()) == sorted(records.clone()), &label);
-            // Now that blocks were checked an index may be used.
+            self.accept(collected, |got| sorted(got.clone()) == sorted(records.clone()), &label);
+            // Blocks have been checked, so the index may be used now.
             for (key, value) in records.iter().step_by(3) {
-                self.settle(table.get(key), |got| got.as_deref() == Some(value), &label);
-                self.settle(table.get(&key[1..]), |got| got.is_none(), &label);
+                self.accept(table.get(key), |got| got.as_deref() == Some(value), &label);
+                self.accept(table.get(&key[1..]), |got| got.is_none(), &label);
             }
-            self.settle(table.metadata(), |got| *got == b"about this table", &label);
-            self.settle(table.value_schema(), |got| *got == "text", &label);
-            self.settle(table.verify(), |()| true, &label);
+            self.accept(table.metadata(), |got| *got == b"about this table", &label);
+            self.accept(table.value_schema(), |got| *got == "text", &label);
+            self.accept(table.verify(), |()| true, &label);
         }
     }
 
-    /// The answer, which must be right, unless it is an error that is apt.
-    fn settle<T>(
+    /// Asserts that a result is right, or an error of a fitting kind.
+    fn accept<T>(
         &mut self,
         answer: Result<T>,
         right: impl Fn(&T) -> bool,
@@ -138,86 +139,91 @@ impl Exam {
 const IN_MEMORY: [Access; 3] = [Access::Map, Access::Resident, Access::Buffered];
 
 #[test]
-fn undamaged_tables_give_no_error() {
-    for mut exam in exams() {
-        exam.judge(&disk_with(&exam.bytes.clone()), &IN_MEMORY, &|| "whole".into());
-        assert_eq!(exam.tally.errors, 0);
+fn undamaged_tables_cause_no_error() {
+    for mut case in cases() {
+        case.check_damaged(&disk_with(&case.bytes.clone()), &IN_MEMORY, &|| "whole".into());
+        assert_eq!(case.tally.errors, 0);
     }
 }
 
 #[test]
-fn every_damaged_byte_is_an_error_or_no_matter() {
+fn damaged_bytes_never_cause_a_wrong_answer() {
     let mut rng = Rng(SEED);
-    for mut exam in exams() {
-        let mut damaged = exam.bytes.clone();
+    for mut case in cases() {
+        let mut damaged = case.bytes.clone();
         for at in 0..damaged.len() {
             let old = damaged[at];
             for new in [old ^ 0xFF, 0, old ^ 1 << rng.below(8)] {
-                // The long runs of zeros in a table of pages are alike: one in 37 is enough.
+                // Long runs of zeros in page-aligned tables are alike; every 37th byte suffices.
                 if new == old || (old == 0 && damaged.len() > 8000 && at % 37 > 0) {
                     continue;
                 }
                 damaged[at] = new;
                 let access = IN_MEMORY[rng.below(3)];
-                exam.judge(&disk_with(&damaged), &[access], &|| format!("byte {at}: {old}, {new}"));
+                case.check_damaged(&disk_with(&damaged), &[access], &|| {
+                    format!("byte {at}: {old}, {new}")
+                });
             }
             damaged[at] = old;
         }
-        exam.report("bytes");
+        case.report("bytes");
     }
 }
 
 #[test]
-fn every_other_length_is_an_error() {
-    for mut exam in exams() {
-        let whole = exam.bytes.clone();
+fn tables_of_wrong_length_are_refused() {
+    for mut case in cases() {
+        let whole = case.bytes.clone();
         for len in 0..whole.len() {
             let access = IN_MEMORY[len % 3];
-            exam.judge(&disk_with(&whole[..len]), &[access], &|| format!("cut to {len} bytes"));
+            case.check_damaged(&disk_with(&whole[..len]), &[access], &|| {
+                format!("cut to {len} bytes")
+            });
         }
         for more in [1, 64, 4096] {
             let longer = [&whole[..], &vec![0; more]].concat();
-            exam.judge(&disk_with(&longer), &IN_MEMORY, &|| format!("{more} bytes more"));
+            case.check_damaged(&disk_with(&longer), &IN_MEMORY, &|| format!("{more} bytes more"));
         }
-        assert_eq!(exam.tally.right, 0, "a table of another length was opened");
-        exam.report("lengths");
+        assert_eq!(case.tally.right, 0, "a table of another length was opened");
+        case.report("lengths");
     }
 }
 
 #[test]
-fn damage_under_direct_reads_is_an_error_or_no_matter() {
+fn damage_under_direct_reads_never_causes_a_wrong_answer() {
     let mut rng = Rng(SEED);
-    for mut exam in exams() {
-        let Some(place) = super::direct::Place::new() else { return };
-        let path = place.0.join(FILE);
+    for mut case in cases() {
+        let Some(dir) = super::direct::TempDir::new() else { return };
+        let path = dir.0.join(FILE);
         for _ in 0..60 {
-            let mut damaged = exam.bytes.clone();
+            let mut damaged = case.bytes.clone();
             let at = rng.below(damaged.len());
             let old = std::mem::replace(&mut damaged[at], rng.next() as u8);
             std::fs::write(&path, &damaged).unwrap();
             let damage = || format!("byte {at}, which was {old}");
-            let name = exam.name;
+            let name = case.name;
             let opened = Table::open(&path, Access::Direct);
             let label = || format!("{name}, Direct, {}", damage());
-            let Some(table) = exam.settle(opened, |_| true, &label) else { continue };
-            for (key, value) in exam.records.clone() {
-                exam.settle(table.get(&key), |got| got.as_deref() == Some(&value), &label);
+            let Some(table) = case.accept(opened, |_| true, &label) else { continue };
+            for (key, value) in case.records.clone() {
+                case.accept(table.get(&key), |got| got.as_deref() == Some(&value), &label);
                 let right = |got: &Vec<Option<std::borrow::Cow<[u8]>>>| {
                     got[0].as_deref() == Some(&value) && got[1].is_none()
                 };
-                exam.settle(table.get_many(&[&key, &b"absent"[..].to_vec()]), right, &label);
+                case.accept(table.get_many(&[&key, &b"absent"[..].to_vec()]), right, &label);
             }
         }
-        println!("{}: {:?}", exam.name, exam.tally);
+        println!("{}: {:?}", case.name, case.tally);
     }
 }
 
-/// A record that the disk damages in a temporary file is not left out in silence.
+/// A record that is damaged in a temporary file is not lost silently.
 #[test]
-fn a_damaged_temporary_file_fails_the_build() {
+fn damaged_temporary_file_fails_the_build() {
     let records: Records =
         (0..150u32).map(|i| (format!("key {i}").into_bytes(), vec![i as u8; 50])).collect();
-    // Partitions are read back whole; split again, as so many threads have too little memory each.
+    // Partitions are read back whole; or split again, because 64 threads have too little memory
+    // each.
     for (threads, step) in [(1, 11), (64, 23)] {
         let options = BuildOptions { memory: 1_000, threads, ..BuildOptions::default() };
         let disk = SimDisk::new();
@@ -251,13 +257,13 @@ fn a_damaged_temporary_file_fails_the_build() {
     }
 }
 
-/// Nor is a pointer of the index, which waits in a temporary file of its own.
+/// The index entries are spooled to another temporary file.
 #[test]
-fn a_damaged_pointer_fails_the_build() {
+fn damaged_index_spool_fails_the_build() {
     let key = |i: u32| format!("key {i}").into_bytes();
     let options = BuildOptions { memory: 1_000, threads: 1, ..BuildOptions::default() };
     let disk = SimDisk::new();
-    // Damages a byte of the file that was made last when all records have been sorted.
+    // Damages a byte of the newest temporary file once all records have been sorted.
     let build = |at: Option<usize>| {
         let mut builder =
             TableBuilder::create_on(disk.clone(), Path::new(FILE), options.clone()).unwrap();
@@ -286,7 +292,7 @@ fn a_damaged_pointer_fails_the_build() {
     assert!(build(None).0.is_ok());
 }
 
-/// Whether this is how the simulated disk shows a file without a name.
+/// Whether the simulated disk shows a file without a name like this.
 fn is_unnamed(path: &Path) -> bool {
     path.to_string_lossy().contains("(unnamed file ")
 }

@@ -1,5 +1,5 @@
-//! Power cuts and failing calls at every operation of a build: what stands under the name is the
-//! old table or the new one, whole; and temporary files go with the next build.
+//! Power cuts and failing calls at every operation of a build. The path names the complete old
+//! table or the complete new one, and the next build removes temporary files.
 
 use super::*;
 use crate::ErrorKind;
@@ -11,7 +11,7 @@ const SEED: u64 = 20_261_122;
 const DIR: &str = "/tables";
 const PATH: &str = "/tables/a.table";
 
-/// A new table whose records are so large that it has an index.
+/// A version with records large enough for an index.
 const LARGE: u8 = 3;
 
 fn records(version: u8) -> Records {
@@ -28,7 +28,7 @@ fn run(disk: &Arc<SimDisk>, options: &BuildOptions, version: u8) -> Result<Build
     builder.finish()
 }
 
-/// A disk with the old table, or with none, and the leftovers of a build that died.
+/// A disk with the old table or with none, and with leftovers of a crashed build.
 fn base(old: bool) -> Arc<SimDisk> {
     let disk = SimDisk::new();
     disk.create_dir_all(Path::new(DIR)).unwrap();
@@ -40,7 +40,7 @@ fn base(old: bool) -> Arc<SimDisk> {
     disk.fork()
 }
 
-/// Which version stands there, if any: 0 for none.
+/// The version of the table at the path; 0 if there is none.
 fn version(disk: &Arc<SimDisk>) -> std::result::Result<u8, String> {
     if !disk.files().contains_key(Path::new(PATH)) {
         return Ok(0);
@@ -61,7 +61,7 @@ fn version(disk: &Arc<SimDisk>) -> std::result::Result<u8, String> {
     [1, 2, LARGE].into_iter().find(is).ok_or_else(|| "a mixture".into())
 }
 
-fn judge(disk: &Arc<SimDisk>, old: bool, done: bool) -> std::result::Result<(), String> {
+fn check_version(disk: &Arc<SimDisk>, old: bool, done: bool) -> std::result::Result<(), String> {
     match version(disk)? {
         2 | LARGE => Ok(()),
         found if !done && found == u8::from(old) => Ok(()),
@@ -69,15 +69,15 @@ fn judge(disk: &Arc<SimDisk>, old: bool, done: bool) -> std::result::Result<(), 
     }
 }
 
-/// The next build works, and nothing but the table is left.
-fn next_build_tidies(disk: &Arc<SimDisk>, options: &BuildOptions) {
+/// The next build succeeds, and leaves only the table.
+fn next_build_removes_leftovers(disk: &Arc<SimDisk>, options: &BuildOptions) {
     run(disk, options, 2).unwrap();
     assert_eq!(version(disk), Ok(2));
     let left: Vec<_> = disk.files().into_keys().collect();
     assert_eq!(left, [Path::new(PATH)], "leftovers");
 }
 
-/// Builds that stay in memory, that spill, that split partitions, and that need every section.
+/// Builds in memory, with spilling, with partitions split again, and with every section.
 fn every_build() -> Vec<(&'static str, BuildOptions, u8)> {
     let plain = BuildOptions { threads: 1, ..BuildOptions::default() };
     let small = BuildOptions { memory: 1_000, ..plain.clone() };
@@ -99,7 +99,7 @@ fn every_build() -> Vec<(&'static str, BuildOptions, u8)> {
 }
 
 #[test]
-fn the_builds_of_these_tests_spill() {
+fn builds_of_these_tests_spill() {
     for (name, options, version) in every_build() {
         let disk = base(true);
         let report = run(&disk, &options, version).unwrap();
@@ -110,18 +110,18 @@ fn the_builds_of_these_tests_spill() {
 }
 
 #[test]
-fn a_power_cut_leaves_the_old_table_or_the_new_one() {
+fn power_cut_leaves_the_old_or_the_new_table() {
     for old in [false, true] {
         let base = base(old);
         for (name, options, version) in every_build() {
             let work = |disk: Arc<SimDisk>| run(&disk, &options, version);
             let mut tidied = 0;
             let images = base.each_crash(SEED, 5, work, |label, done, image| {
-                let wrong = judge(&image, old, done.is_ok());
+                let wrong = check_version(&image, old, done.is_ok());
                 assert_eq!(wrong, Ok(()), "{name}, {label}");
                 tidied += 1;
                 if tidied % 5 == 0 {
-                    next_build_tidies(&image, &options);
+                    next_build_removes_leftovers(&image, &options);
                 }
             });
             println!("{name}, old table: {old}: {images} images");
@@ -131,20 +131,24 @@ fn a_power_cut_leaves_the_old_table_or_the_new_one() {
 }
 
 #[test]
-fn a_failed_call_is_reported_and_harms_nothing() {
+fn failed_calls_are_reported_and_leave_a_complete_table() {
     let base = base(true);
     for (name, options, version) in every_build() {
         let work = |disk: Arc<SimDisk>| run(&disk, &options, version);
         let (mut failures, mut runs) = (0, 0);
         base.each_fault(work, |label, done, disk| {
             failures += usize::from(done.is_err());
-            assert_eq!(judge(&disk, true, done.is_ok()), Ok(()), "{name}, {label}");
+            assert_eq!(check_version(&disk, true, done.is_ok()), Ok(()), "{name}, {label}");
             for (cut, image) in disk.images(SEED, 2) {
-                assert_eq!(judge(&image, true, done.is_ok()), Ok(()), "{name}, {label}, {cut}");
+                assert_eq!(
+                    check_version(&image, true, done.is_ok()),
+                    Ok(()),
+                    "{name}, {label}, {cut}"
+                );
             }
             runs += 1;
             if runs % 5 == 0 {
-                next_build_tidies(&disk, &options);
+                next_build_removes_leftovers(&disk, &options);
             }
         });
         println!("{name}: {runs} runs, {failures} reported");
@@ -152,9 +156,9 @@ fn a_failed_call_is_reported_and_harms_nothing() {
     }
 }
 
-/// A caller that goes on after a record was not taken gets no table without it.
+/// A caller that ignores an error of `add` does not get a table without the record.
 #[test]
-fn a_build_that_lost_a_record_does_not_finish() {
+fn build_that_lost_a_record_fails() {
     let options = BuildOptions { memory: 1_000, threads: 1, ..BuildOptions::default() };
     let mut lost = 0;
     let work = |disk: Arc<SimDisk>| {
@@ -167,16 +171,16 @@ fn a_build_that_lost_a_record_does_not_finish() {
     };
     base(true).each_fault(work, |label, done, disk| {
         lost += usize::from(done.is_err());
-        assert_eq!(judge(&disk, true, done.is_ok()), Ok(()), "{label}");
+        assert_eq!(check_version(&disk, true, done.is_ok()), Ok(()), "{label}");
         assert!(!matches!(done, Ok(taken) if *taken < 24), "{label}: {done:?}");
     });
     assert!(lost > 5, "{lost} builds failed");
 }
 
-/// The same where a thread takes the records, which hears of it later.
+/// The same with a worker thread, which reports the error later.
 #[test]
-fn a_build_whose_thread_lost_a_record_does_not_finish() {
-    // Batches of 1 KiB, two records, and two runs in the temporary file.
+fn build_whose_worker_lost_a_record_fails() {
+    // Batches of 1 KiB hold two records; the temporary file has two runs.
     let options = BuildOptions { memory: 1 << 16, threads: 2, ..BuildOptions::default() };
     let work = |disk: Arc<SimDisk>| {
         let mut builder = TableBuilder::create_on(disk, Path::new(PATH), options.clone())?;
@@ -184,7 +188,7 @@ fn a_build_whose_thread_lost_a_record_does_not_finish() {
             (0..180u32).filter(|i| builder.add(&i.to_le_bytes(), &[2; 400]).is_ok()).count();
         builder.finish().map(|report| (report, taken))
     };
-    // What stands there is the old table or all of the new one; gives its number of records.
+    // Number of records of the table at the path: the old table or the complete new one.
     let standing = |disk: Arc<SimDisk>, label: &str| {
         let table = Table::open_on(&(disk as DiskRef), Path::new(PATH), Access::Map).unwrap();
         table.verify().unwrap();
@@ -205,7 +209,7 @@ fn a_build_whose_thread_lost_a_record_does_not_finish() {
             }
             Err(_) => {
                 lost += 1;
-                // It may have been published before the call failed.
+                // The table may have been published before the call failed.
                 standing(disk, label);
             }
         }
@@ -214,7 +218,7 @@ fn a_build_whose_thread_lost_a_record_does_not_finish() {
 }
 
 #[test]
-fn a_panic_in_the_middle_leaves_no_temporary_file() {
+fn panic_leaves_no_temporary_file() {
     let disk = base(true);
     let options = BuildOptions { memory: 1_000, threads: 1, ..BuildOptions::default() };
     let build = || {
@@ -230,7 +234,7 @@ fn a_panic_in_the_middle_leaves_no_temporary_file() {
 }
 
 #[test]
-fn a_build_without_its_folders_does_not_begin() {
+fn build_requires_its_directories() {
     let disk = base(false);
     let begin = |path: &str, temporary: Option<&str>| {
         let temporary = temporary.map(Into::into);
@@ -244,9 +248,9 @@ fn a_build_without_its_folders_does_not_begin() {
     assert_eq!(begin(PATH, Some(DIR)).unwrap().finish().unwrap().records, 0);
 }
 
-/// The temporary file of a build that goes on is not a leftover.
+/// The temporary file of a running build is not a leftover.
 #[test]
-fn a_build_leaves_the_files_of_another_alone() {
+fn concurrent_builds_keep_their_temporary_files() {
     let disk = base(false);
     let small = BuildOptions { memory: 2_000, ..BuildOptions::default() };
     let begin = |name: &str| {

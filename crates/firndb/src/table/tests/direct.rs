@@ -1,5 +1,4 @@
-//! Reads past the page cache on the real disk, counted; and a name that changes hands while a table
-//! is opened.
+//! Direct reads on the real disk, counted; and a path that is reassigned while a table is opened.
 
 use super::*;
 use crate::disk::{self, HookDisk};
@@ -13,20 +12,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A directory on the real disk, removed at the end.
-pub(super) struct Place(pub(super) PathBuf);
+/// A directory on the real disk, removed when dropped.
+pub(crate) struct TempDir(pub(crate) PathBuf);
 
-impl Place {
-    /// `None` where the file system has no direct reads.
-    pub(super) fn new() -> Option<Place> {
+impl TempDir {
+    /// `None` if the file system does not support direct reads.
+    pub(crate) fn new() -> Option<TempDir> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let (number, process) = (NEXT.fetch_add(1, Relaxed), std::process::id());
         let dir = std::env::current_exe().unwrap().parent()?.join("table-tests");
-        let place = Place(dir.join(format!("{process}-{number}")));
-        std::fs::create_dir_all(&place.0).unwrap();
-        std::fs::write(place.0.join("try"), b"try").unwrap();
-        match disk::Direct::open(&place.0.join("try")) {
-            Ok(_) => Some(place),
+        let dir = TempDir(dir.join(format!("{process}-{number}")));
+        std::fs::create_dir_all(&dir.0).unwrap();
+        std::fs::write(dir.0.join("try"), b"try").unwrap();
+        match disk::Direct::open(&dir.0.join("try")) {
+            Ok(_) => Some(dir),
             Err(e) => {
                 skipped(&this_test(), format!("no reads past the page cache: {e}"));
                 None
@@ -40,7 +39,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -58,107 +57,108 @@ fn records(n: usize, value: usize) -> Records {
 }
 
 #[test]
-fn a_get_is_one_read_of_one_page() {
-    let Some(place) = Place::new() else { return };
+fn get_reads_one_page() {
+    let Some(dir) = TempDir::new() else { return };
     for (value, n) in [(32, 20_000), (100, 5_000)] {
         let records = records(n, value);
-        let table = place.build(BuildOptions::default(), &records);
+        let table = dir.build(BuildOptions::default(), &records);
         assert!(table.stats().paged);
-        let before = table.direct().unwrap().reads();
+        let before = table.reader.direct().unwrap().reads();
         for (key, value) in &records {
             assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
         }
         (0..n as u64).for_each(|i| assert!(table.get(&i.to_le_bytes()).unwrap().is_none()));
-        let reads = table.direct().unwrap().reads();
+        let reads = table.reader.direct().unwrap().reads();
         let (reads, pages) = (reads.0 - before.0, reads.1 - before.1);
         println!("{} gets, present and absent: {reads} reads, {pages} pages", 2 * n);
-        // A hash below the first block's is known to be absent without a read.
+        // A hash before the first block is absent without a read.
         assert!(reads <= 2 * n as u64 && reads + 200 > 2 * n as u64 && pages == reads);
     }
 }
 
 #[test]
-fn a_get_of_a_longer_record_is_still_one_read() {
-    let Some(place) = Place::new() else { return };
+fn get_of_a_long_record_is_one_read() {
+    let Some(dir) = TempDir::new() else { return };
     for compression in
         [Compression::None, Compression::Records { level: 1 }, Compression::Blocks { level: 1 }]
     {
         let records = records(300, 9_000);
         let options = BuildOptions { compression, ..BuildOptions::default() };
-        let table = place.build(options, &records);
-        let before = table.direct().unwrap().reads().0;
+        let table = dir.build(options, &records);
+        let before = table.reader.direct().unwrap().reads().0;
         for (key, value) in &records {
             assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
         }
-        assert_eq!(table.direct().unwrap().reads().0 - before, 300, "{compression:?}");
+        assert_eq!(table.reader.direct().unwrap().reads().0 - before, 300, "{compression:?}");
     }
 }
 
 #[test]
-fn a_filter_spares_nearly_all_reads_of_absent_keys() {
-    let Some(place) = Place::new() else { return };
+fn filter_avoids_nearly_all_reads_of_absent_keys() {
+    let Some(dir) = TempDir::new() else { return };
     let options = BuildOptions { filter: Filter::Bits8, ..BuildOptions::default() };
-    let table = place.build(options, &records(20_000, 32));
-    let before = table.direct().unwrap().reads().0;
+    let table = dir.build(options, &records(20_000, 32));
+    let before = table.reader.direct().unwrap().reads().0;
     let n = 50_000;
     (0..n).for_each(|i: u64| assert!(table.get(&i.to_le_bytes()).unwrap().is_none()));
-    let reads = table.direct().unwrap().reads().0 - before;
+    let reads = table.reader.direct().unwrap().reads().0 - before;
     println!("{n} absent keys: {reads} reads");
     assert!(reads < n / 200);
 }
 
 #[test]
-fn many_gets_read_each_block_once() {
-    let Some(place) = Place::new() else { return };
+fn get_many_reads_each_block_once() {
+    let Some(dir) = TempDir::new() else { return };
     let records = records(20_000, 32);
-    let table = place.build(BuildOptions::default(), &records);
-    let before = table.direct().unwrap().reads().0;
+    let table = dir.build(BuildOptions::default(), &records);
+    let before = table.reader.direct().unwrap().reads().0;
     let keys: Vec<&[u8]> = records.iter().map(|(key, _)| &key[..]).collect();
     let values = table.get_many(&keys).unwrap();
     assert!(values.iter().zip(&records).all(|(got, (_, value))| got.as_deref() == Some(value)));
-    assert_eq!(table.direct().unwrap().reads().0 - before, table.stats().blocks);
+    assert_eq!(table.reader.direct().unwrap().reads().0 - before, table.stats().blocks);
     let mut same = 0;
-    let read = table.read_many(&keys, |place, value| -> Result<()> {
-        same += usize::from(value == Some(&records[place].1));
+    let read = table.read_many(&keys, |position, value| -> Result<()> {
+        same += usize::from(value == Some(&records[position].1));
         Ok(())
     });
     assert!(read.is_ok() && same == records.len());
-    assert_eq!(table.direct().unwrap().reads().0 - before, 2 * table.stats().blocks);
+    assert_eq!(table.reader.direct().unwrap().reads().0 - before, 2 * table.stats().blocks);
 }
 
-/// Whatever is packed and filtered, batches of present, absent and repeated keys answer as gets do
-/// and read each block once that may hold some of them.
+/// Batches of present, absent and repeated keys answer as gets do, and read each candidate block
+/// once.
 #[test]
-fn batches_past_the_page_cache_answer_as_gets_do() {
-    let Some(place) = Place::new() else { return };
+fn direct_batches_agree_with_gets() {
+    let Some(dir) = TempDir::new() else { return };
     let records = records(600, 40);
     let keys: Vec<String> = (0..1_000).map(|i| format!("k{:012}", i * 37 % 900)).collect();
     let packed = [Compression::Records { level: 1 }, Compression::Blocks { level: 1 }];
     for compression in [Compression::None].into_iter().chain(packed) {
         for filter in [Filter::None, Filter::Bits8] {
             let options = BuildOptions { compression, filter, ..BuildOptions::default() };
-            let table = place.build(options, &records);
+            let table = dir.build(options, &records);
             let got = keys.iter().map(|key| table.get(key.as_bytes()).unwrap());
             let got: Vec<Option<Vec<u8>>> = got.map(|value| value.map(Cow::into_owned)).collect();
             let present = got.iter().flatten().count();
             assert!((600..800).contains(&present), "{present} of 600 and some repeated");
             for n in [0, 1, 2, 33, 500, keys.len()] {
-                let located = keys[..n].iter().map(|key| table.locate(xxh3_64(key.as_bytes())));
+                let located =
+                    keys[..n].iter().map(|key| table.reader.locate(xxh3_64(key.as_bytes())));
                 let blocks: HashSet<u64> = located.flatten().map(|at| at.block).collect();
-                let before = table.direct().unwrap().reads().0;
+                let before = table.reader.direct().unwrap().reads().0;
                 let many = table.get_many(&keys[..n]).unwrap().into_iter();
                 let many: Vec<_> = many.map(|value| value.map(Cow::into_owned)).collect();
                 assert!(many == got[..n], "{compression:?}, {filter:?}, {n} keys");
-                let reads = table.direct().unwrap().reads().0 - before;
+                let reads = table.reader.direct().unwrap().reads().0 - before;
                 assert_eq!(reads, blocks.len() as u64, "{compression:?}, {filter:?}, {n} keys");
             }
         }
     }
 }
 
-/// The directory of one table and the blocks of another would deny keys that are in both.
+/// With the directory of one table and the blocks of another, keys of both would be absent.
 #[test]
-fn a_table_that_is_replaced_while_it_is_opened_is_one_or_the_other() {
+fn table_replaced_during_open_is_one_or_the_other() {
     for access in [Access::Map, Access::Buffered, Access::Resident] {
         let disk = SimDisk::new();
         build_at(
@@ -167,7 +167,7 @@ fn a_table_that_is_replaced_while_it_is_opened_is_one_or_the_other() {
             BuildOptions::default(),
             &records(9, 50),
         );
-        // Three times another table takes the name just before it is looked at.
+        // The path is reassigned three times, each time just before it is used.
         let (left, replaced) = (AtomicU32::new(3), disk.clone() as DiskRef);
         let before = move |path: &Path| {
             let left = left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
@@ -177,7 +177,7 @@ fn a_table_that_is_replaced_while_it_is_opened_is_one_or_the_other() {
             }
         };
         let table = open(&(Arc::new(HookDisk { disk, before }) as DiskRef), access).unwrap();
-        // A map is one look.
+        // A map is opened with one call.
         let length = if access == Access::Map { 3 } else { 1 };
         for i in 0..9 {
             let got = table.get(format!("k{i:012}").as_bytes()).unwrap();

@@ -1,30 +1,32 @@
-//! Tests of the table. `model.rs` compares random tables with a map; `collide.rs` has keys whose
-//! hashes are equal, and `crowd.rs` keys that were crafted for that; `corrupt.rs` and `hostile.rs`
-//! damage files, without and with checksums that fit; `crash.rs` stops builds and fails them at
-//! every call; `direct.rs` counts reads; `approx.rs` does all that with the approximate table;
-//! `figures.rs` holds what is promised of tables that are built: of their filters, sizes and
-//! memory, and of the lines that gets ask for.
+//! Tests of the table. `model.rs` compares random tables with a map. `collisions.rs` has keys with
+//! equal hashes, `crafted_keys.rs` keys crafted to collide. `corrupt.rs` and `forged.rs` damage
+//! files, without and with valid checksums. `crash.rs` cuts the power and fails calls during
+//! builds. `direct.rs` counts reads. `limits.rs` measures documented sizes and memory. `approx.rs`
+//! tests the approximate table in all of these ways.
 
 mod approx;
 mod basic;
-mod collide;
+mod block_search;
+mod collisions;
 mod corrupt;
 mod crash;
-mod crowd;
+mod crafted_keys;
 mod direct;
-mod figures;
-mod hostile;
+mod forged;
+mod index;
+mod limits;
 mod model;
 
-use super::block::CHECKSUM;
-use super::find::Wide;
-use super::{Access, BuildOptions, BuildReport, Table, TableBuilder};
 use crate::Result;
 use crate::disk::{DiskRef, SimDisk};
+use crate::table::format::block::CHECKSUM;
+use crate::table::simd::Avx2Search;
+use crate::table::{Access, BuildOptions, BuildReport, Table, TableBuilder};
 use std::path::Path;
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Where tables of tests are.
+/// Path of a table.
 const FILE: &str = "a.table";
 
 /// Keys and values.
@@ -42,7 +44,7 @@ fn open(disk: &DiskRef, access: Access) -> Result<Table> {
     Table::open_on(disk, Path::new(FILE), access)
 }
 
-/// The bytes of a table.
+/// The bytes of a table of these records.
 fn bytes_of(options: BuildOptions, records: &Records) -> Vec<u8> {
     let disk = SimDisk::new();
     build(&(disk.clone() as DiskRef), options, records).unwrap();
@@ -58,7 +60,7 @@ fn disk_with(bytes: &[u8]) -> DiskRef {
     disk
 }
 
-/// A number of the environment, or `default`.
+/// A number from the environment, or `default`.
 fn number_from_env(name: &str, default: u64) -> u64 {
     let Ok(text) = std::env::var(name) else { return default };
     let number = match text.strip_prefix("0x") {
@@ -68,17 +70,27 @@ fn number_from_env(name: &str, default: u64) -> u64 {
     number.unwrap_or_else(|_| panic!("{name}={text} is no number"))
 }
 
-/// Whether the fast search for small records, if the processor has it, finds this key.
-fn is_fast(table: &Table, key: &[u8]) -> bool {
-    let (Some(wide), Some(at)) = (table.wide, table.locate(xxh3_64(key))) else { return false };
-    let body = &table.memory(at.block).unwrap()[CHECKSUM..];
-    wide.find(body, at.tag, table.share(at), key).split(body, key.len()).is_some()
+/// CPU time of this thread, zero where the system does not report it. Unlike elapsed time it does
+/// not depend on what else the machine does; a deadlock is ended by the limit of `run_child`.
+fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = stat.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
 }
 
-/// Makes sure that a suite asks the fast search as well: that it finds each record of the table of
-/// this name, wherever there is one.
+/// Whether the AVX2 search is available and finds this key.
+fn is_fast(table: &Table, key: &[u8]) -> bool {
+    let (Some(avx2), Some(at)) = (table.reader.avx2, table.reader.locate(xxh3_64(key))) else {
+        return false;
+    };
+    let body = &table.reader.memory(at.block).unwrap()[CHECKSUM..];
+    avx2.find(body, at.tag, table.reader.fraction(at), key).split(body, key.len()).is_some()
+}
+
+/// Asserts that a suite covers the AVX2 search: that it finds all records of the table "paged", if
+/// it is available.
 fn assert_fast(name: &str, bytes: &[u8], records: &Records) {
-    if name == "paged" && Wide::here().is_some() {
+    if name == "paged" && Avx2Search::detect().is_some() {
         let table = open(&disk_with(bytes), Access::Map).unwrap();
         assert!(records.iter().all(|(key, _)| is_fast(&table, key)));
     }

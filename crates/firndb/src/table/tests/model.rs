@@ -1,11 +1,11 @@
-//! Random tables against a map: every key, ten absent ones for each, in every way to ask; and the
-//! same bytes for any order, number of threads and memory.
+//! Random tables compared with a map: all keys and ten absent ones per key, in every way to read;
+//! and equal bytes for any order of records, number of threads and memory.
 //!
-//! `FIRNDB_MODEL_TABLES=300` builds more (with `--release`); `FIRNDB_SEED=...` replays the tables
-//! from that seed on; `FIRNDB_TABLE_PROBES=10000000` asks for more absent keys.
+//! `FIRNDB_MODEL_TABLES=300` builds more tables (with `--release`). `FIRNDB_SEED=...` replays the
+//! tables from that seed on. `FIRNDB_TABLE_PROBES=10000000` looks up more absent keys.
 
 use super::*;
-use crate::table::find::Wide;
+use crate::table::simd::Avx2Search;
 use crate::table::{Compression, Duplicates, Filter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};
@@ -32,7 +32,7 @@ fn length(rng: &mut Rng, style: usize) -> usize {
     }
 }
 
-/// Records with distinct keys; many to a block if they are to be `small`.
+/// Records with distinct keys; many per block if `small`.
 fn records(rng: &mut Rng, small: bool) -> Records {
     let n = match rng.below(12) {
         0 => rng.below(4),
@@ -50,7 +50,7 @@ fn records(rng: &mut Rng, small: bool) -> Records {
         let len = length(rng, keys);
         let key = if keys == 0 { rng.fill(rng.0 as usize % 3) } else { rng.fill(len) };
         let len = length(rng, values);
-        // Something to compress in half of the values.
+        // Half of the values are compressible.
         let value = if rng.below(2) == 0 { vec![rng.next() as u8; len] } else { rng.fill(len) };
         bytes += key.len() + value.len();
         if bytes > BYTES {
@@ -82,12 +82,12 @@ fn options(rng: &mut Rng) -> BuildOptions {
     }
 }
 
-/// So little, sometimes, that records go to a file, and partitions are split.
+/// Sometimes so little that records are spilled and partitions split.
 fn memory(rng: &mut Rng) -> usize {
     *rng.pick(&[1 << 30, 1 << 20, 1 << 18, 1 << 16])
 }
 
-/// Ten keys that are not there for each that is, many of them alike; for a large table a few.
+/// Ten absent keys per present key, many of them similar; fewer for large tables.
 fn absent(rng: &mut Rng, model: &Model) -> Vec<Vec<u8>> {
     let mut absent = Vec::new();
     for key in model.keys().take(20_000) {
@@ -111,30 +111,30 @@ fn absent(rng: &mut Rng, model: &Model) -> Vec<Vec<u8>> {
     absent
 }
 
-/// Whether a table had the fast search, and it found a key.
+/// Checks a table in every access mode. Returns whether the AVX2 search was used.
 fn check(rng: &mut Rng, disk: &DiskRef, model: &Model) -> bool {
     let absent = absent(rng, model);
-    // Mapped ones also as on a processor that does not have the fast search.
+    // The mapped table also without AVX2.
     let (map, mut fast) = (Access::Map, false);
-    for (access, wide) in
+    for (access, avx2) in
         [(map, true), (map, false), (Access::Resident, true), (Access::Buffered, true)]
     {
         let mut table = open(disk, access).unwrap();
-        table.wide = table.wide.filter(|_| wide);
+        table.reader.avx2 = table.reader.avx2.filter(|_| avx2);
         fast |= model.keys().next().is_some_and(|key| is_fast(&table, key));
         assert_eq!(table.len(), model.len() as u64);
         assert_eq!(table.is_empty(), model.is_empty());
         let (stats, frames) = (table.stats(), Compression::Blocks { level: 0 });
         let frames = std::mem::discriminant(&stats.compression) == std::mem::discriminant(&frames);
         assert_eq!(
-            table.index.is_some(),
+            table.reader.index.is_some(),
             match access {
                 Access::Resident => !frames,
                 Access::Map => stats.index_bytes > 0,
                 _ => false,
             }
         );
-        // A buffered read of the simulated disk is slow.
+        // Buffered reads of the simulated disk are slow.
         let most = if access == Access::Buffered { 2_000 } else { usize::MAX };
         for (key, value) in model.iter().take(most) {
             assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
@@ -153,19 +153,19 @@ fn check(rng: &mut Rng, disk: &DiskRef, model: &Model) -> bool {
         for (key, value) in keys.iter().zip(values) {
             assert_eq!(value.as_deref(), model.get(*key).map(|value| &value[..]));
         }
-        let mut places = 0..keys.len();
-        let read = table.read_many(&keys, |place, value| -> Result<()> {
-            assert_eq!(Some(place), places.next());
-            assert_eq!(value, model.get(keys[place]).map(|value| &value[..]));
+        let mut positions = 0..keys.len();
+        let read = table.read_many(&keys, |position, value| -> Result<()> {
+            assert_eq!(Some(position), positions.next());
+            assert_eq!(value, model.get(keys[position]).map(|value| &value[..]));
             Ok(())
         });
-        assert!(read.is_ok() && places.is_empty());
+        assert!(read.is_ok() && positions.is_empty());
     }
     check_all(rng, &open(disk, Access::Map).unwrap(), model);
     fast
 }
 
-/// What goes over all records.
+/// Checks iteration, scans and statistics.
 fn check_all(rng: &mut Rng, table: &Table, model: &Model) {
     table.verify().unwrap();
     let all: Records = table.iter().collect::<Result<_>>().unwrap();
@@ -197,7 +197,7 @@ fn check_all(rng: &mut Rng, table: &Table, model: &Model) {
 }
 
 #[test]
-fn random_tables_answer_as_a_map_does() {
+fn random_tables_agree_with_a_map() {
     let tables = number_from_env("FIRNDB_MODEL_TABLES", 10);
     let first = number_from_env("FIRNDB_SEED", SEED);
     let (mut total, mut spilled, mut fast) = (0, 0, 0);
@@ -228,11 +228,11 @@ fn random_tables_answer_as_a_map_does() {
     println!("{total} records in {tables} tables, {spilled} of them larger than their memory");
     println!("{fast} of them with small records that are searched fast");
     assert!(spilled > 0 || tables < 10);
-    assert!(fast > 0 || tables < 10 || Wide::here().is_none());
+    assert!(fast > 0 || tables < 10 || Avx2Search::detect().is_none());
 }
 
 #[test]
-fn partitions_that_are_larger_than_the_memory_of_a_thread_are_split() {
+fn partitions_larger_than_the_memory_are_split() {
     let rng = &mut Rng(SEED);
     let records: Records =
         (0..20_000).map(|i| (format!("key {i}").into_bytes(), rng.fill(100))).collect();
@@ -244,7 +244,7 @@ fn partitions_that_are_larger_than_the_memory_of_a_thread_are_split() {
 }
 
 #[test]
-fn of_records_with_one_key_the_chosen_one_stays() {
+fn duplicate_policies_keep_the_right_record() {
     for seed in SEED..SEED + 6 {
         let rng = &mut Rng(seed);
         let mut added: Vec<(u64, Vec<u8>, Vec<u8>)> = (1..=4_000)
@@ -278,7 +278,7 @@ fn of_records_with_one_key_the_chosen_one_stays() {
             }
             assert!(files[0] == files[1], "the bytes follow the order of adding");
         }
-        // Refused, and both places are named.
+        // A duplicate fails the build, and the error names both origins.
         added.truncate(1);
         let disk: DiskRef = SimDisk::new();
         let mut builder =
@@ -297,7 +297,7 @@ fn of_records_with_one_key_the_chosen_one_stays() {
 }
 
 #[test]
-fn what_was_not_added_is_never_there() {
+fn absent_keys_are_never_found() {
     let probes = number_from_env("FIRNDB_TABLE_PROBES", 400_000);
     for filter in [Filter::None, Filter::Bits8] {
         let records: Records =

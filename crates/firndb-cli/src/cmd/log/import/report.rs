@@ -1,9 +1,9 @@
 //! What `firn log import` says of a directory: why it refuses it, or what is missing.
 
-use super::super::halodb::{Cause, Dropped, Found, Kind, Lost, Names, Stop};
 use super::super::{put_bytes, shown_key};
 use crate::output::{plural, thousands};
 use firndb::Error;
+use firndb_import::halodb::{Cause, Dropped, FileKind, KeyList, Lost, Report, Shutdown};
 use serde_json::{Map, Value as Json, json};
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ const NOTES_MAX: usize = 20;
 const KEYS_MAX: usize = 5;
 
 /// Why the directory is not imported, unless what is left of it is enough.
-pub fn refusal(found: &Found) -> Option<Error> {
+pub fn refusal(found: &Report) -> Option<Error> {
     if !found.is_incomplete() {
         return None;
     }
@@ -27,7 +27,7 @@ pub fn refusal(found: &Found) -> Option<Error> {
             0 | 1 => String::new(),
             count => format!(" ({} more like this)", plural(count as u64 - 1, "place")),
         };
-        reasons.push(format!("{}{more}", cause(first, found.state.stop)));
+        reasons.push(format!("{}{more}", cause(first, found.state.shutdown)));
     }
     reasons.extend(found.lost.iter().take(3).map(lost));
     if found.lost.len() > 3 {
@@ -48,28 +48,26 @@ pub fn refusal(found: &Found) -> Option<Error> {
     })
 }
 
-fn cause(dropped: &Dropped, stop: Stop) -> String {
+fn cause(dropped: &Dropped, shutdown: Shutdown) -> String {
     let bytes = plural(dropped.bytes, "byte");
     let entry = match dropped.kind {
-        Kind::Tombstones => "tombstone",
-        Kind::Index => "index entry",
-        Kind::Data | Kind::Compacted => "record",
+        FileKind::Tombstones => "tombstone",
+        FileKind::Index => "index entry",
+        _ => "record",
     };
     match dropped.cause {
-        Cause::Damaged => {
-            format!("{bytes} are no whole {entry}: the checksum or a length is wrong")
-        }
         Cause::LongKey => format!("the {entry} has a key longer than 64 KiB"),
         Cause::Torn => format!("{bytes} are no whole {entry}, and nothing else is there"),
-        Cause::Cut => {
-            let why = match stop {
-                Stop::Closed => ", though META says that HaloDB closed the directory",
-                Stop::Crashed => ", and this is not the file that HaloDB wrote last",
-                Stop::Unknown => ", and there is no META that tells of a crash",
-                Stop::Damaged => ", and META is damaged, so that nothing tells of a crash",
+        Cause::Truncated => {
+            let why = match shutdown {
+                Shutdown::Clean => ", though META says that HaloDB closed the directory",
+                Shutdown::Crashed => ", and this is not the file that HaloDB wrote last",
+                Shutdown::MetaDamaged => ", and META is damaged, so that nothing tells of a crash",
+                _ => ", and there is no META that tells of a crash",
             };
             format!("the file is cut off: its last {bytes} are no whole {entry}{why}")
         }
+        _ => format!("{bytes} are no whole {entry}: the checksum or a length is wrong"),
     }
 }
 
@@ -77,7 +75,7 @@ fn lost(lost: &Lost) -> String {
     let is_are = if lost.keys.count == 1 { "is" } else { "are" };
     let index = lost.index.file_name().unwrap_or_default().display();
     let data = lost.data.file_name().unwrap_or_default().display();
-    let place = match lost.is_data_there {
+    let place = match lost.has_data {
         true => format!("{data} does not hold them"),
         false => format!("{data} is missing"),
     };
@@ -89,8 +87,8 @@ fn lost(lost: &Lost) -> String {
 }
 
 /// Some of the keys, and how many more there are.
-fn names(keys: &Names) -> String {
-    let named: Vec<String> = keys.named.iter().take(KEYS_MAX).map(|key| shown_key(key)).collect();
+fn names(keys: &KeyList) -> String {
+    let named: Vec<String> = keys.sample.iter().take(KEYS_MAX).map(|key| shown_key(key)).collect();
     match keys.count - named.len() as u64 {
         0 => named.join(", "),
         more => format!("{} and {} more", named.join(", "), thousands(more)),
@@ -98,12 +96,12 @@ fn names(keys: &Names) -> String {
 }
 
 /// What a person should know of an import that was done.
-pub fn notes(found: &Found) -> Vec<String> {
+pub fn notes(found: &Report) -> Vec<String> {
     let mut notes = Vec::new();
-    match found.state.stop {
-        Stop::Crashed => notes.push("HaloDB did not close this directory".to_string()),
-        Stop::Damaged => notes.push("META is damaged; it was not used".to_string()),
-        Stop::Closed | Stop::Unknown => {}
+    match found.state.shutdown {
+        Shutdown::Crashed => notes.push("HaloDB did not close this directory".to_string()),
+        Shutdown::MetaDamaged => notes.push("META is damaged; it was not used".to_string()),
+        _ => {}
     }
     if found.state.is_meta_altered {
         notes.push("the checksum of META is wrong; HaloDB does not check it".to_string());
@@ -116,9 +114,9 @@ pub fn notes(found: &Found) -> Vec<String> {
             dropped.offset,
             match dropped.cause {
                 Cause::Torn => "were a write that a crash interrupted, and were dropped",
-                Cause::Cut => "were cut off, and were left out",
-                Cause::Damaged => "are damaged, and were left out",
+                Cause::Truncated => "were cut off, and were left out",
                 Cause::LongKey => "have a key longer than 64 KiB, and were left out",
+                _ => "are damaged, and were left out",
             }
         )
     });
@@ -136,7 +134,7 @@ pub fn notes(found: &Found) -> Vec<String> {
             names(&found.torn)
         ));
     }
-    let keys = found.lost.iter().flat_map(|lost| &lost.keys.named);
+    let keys = found.lost.iter().flat_map(|lost| &lost.keys.sample);
     let keys = keys.map(|key| {
         format!("{} was not imported: its newest record is damaged or missing", shown_key(key))
     });
@@ -166,7 +164,7 @@ fn some(notes: &mut Vec<String>, all: impl Iterator<Item = String>, count: usize
 }
 
 /// What was found, for programs.
-pub fn as_json(found: &Found, start: Instant) -> Json {
+pub fn as_json(found: &Report, start: Instant) -> Json {
     let dropped = found.dropped.iter().map(|dropped| {
         json!({
             "file": dropped.path.display().to_string(),
@@ -184,7 +182,7 @@ pub fn as_json(found: &Found, start: Instant) -> Json {
         json!({
             "file": lost.data.display().to_string(),
             "index": lost.index.display().to_string(),
-            "is_there": lost.is_data_there,
+            "is_there": lost.has_data,
             "records": lost.keys.count,
         })
     });
@@ -195,11 +193,11 @@ pub fn as_json(found: &Found, start: Instant) -> Json {
         "tombstones": found.tombstones,
         "files": found.files,
         "bytes": found.bytes,
-        "unclean": found.state.stop == Stop::Crashed,
+        "unclean": found.state.shutdown == Shutdown::Crashed,
         "dropped": dropped.collect::<Vec<Json>>(),
         "torn_records": found.torn.count,
         "lost_keys": found.lost_keys(),
-        "lost": found.lost.iter().flat_map(|lost| &lost.keys.named).map(key).collect::<Vec<Json>>(),
+        "lost": found.lost.iter().flat_map(|lost| &lost.keys.sample).map(key).collect::<Vec<Json>>(),
         "missing": missing.collect::<Vec<Json>>(),
         "seconds": start.elapsed().as_secs_f64(),
     })

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 const SEED: u64 = 48;
 
-/// What a backup holds before and after it is brought up to date, and the disk before that.
+/// The content of a backup before and after an update, and the disk before the update.
 struct Second {
     base: Arc<SimDisk>,
     first: Map,
     second: Map,
 }
 
-/// The second backup has segments more than the first, and others that compaction removed less.
+/// The second backup has additional segments, and lacks those that compaction removed.
 fn second(to: &str) -> Second {
     let (disk, store) = begin();
     let first = content(&store, &keys()).unwrap();
@@ -26,17 +26,17 @@ fn second(to: &str) -> Second {
     fill(&store, 3);
     let second = content(&store, &keys()).unwrap();
     store.close().unwrap();
-    // On a power cut before this all is lost anyway.
+    // A power cut before this loses everything anyway.
     (disk.images(SEED, 1)).into_iter().for_each(|(_, image)| drop(held(&image, to).unwrap()));
     Second { base: disk.fork(), first, second }
 }
 
-/// Makes the backup; whether that was said to have worked.
+/// Makes the backup. Returns whether it succeeded.
 fn back_up(disk: &Arc<SimDisk>, to: &str) -> bool {
     open(disk).and_then(|store| store.backup(to)).is_ok()
 }
 
-/// Whatever is there is usable: it can be written to, and be brought up to date instead.
+/// The result is usable: it can be written to, and it can be updated.
 fn check_use(label: &str, disk: &Arc<SimDisk>, to: &str, found: &Map, newest: &Map) {
     let again = disk.fork();
     let store = open(&again).unwrap_or_else(|e| panic!("{label}: {e}"));
@@ -75,7 +75,7 @@ fn a_power_cut_during_the_second_backup_leaves_the_first_or_the_second() {
 }
 
 #[test]
-fn a_call_that_fails_during_the_second_backup_leaves_the_first_or_the_second() {
+fn a_failing_call_during_the_second_backup_leaves_the_first_or_the_second() {
     for to in [BACKUP, FAR] {
         let Second { base, first, second } = second(to);
         let mut failed = 0;
@@ -102,7 +102,7 @@ fn a_call_that_fails_during_the_second_backup_leaves_the_first_or_the_second() {
 }
 
 #[test]
-fn a_first_backup_that_was_interrupted_is_no_store_and_can_be_made_again() {
+fn an_interrupted_first_backup_is_not_a_store_and_can_be_repeated() {
     for to in [BACKUP, FAR] {
         let (disk, store) = begin();
         let model = content(&store, &keys()).unwrap();
@@ -132,7 +132,7 @@ fn a_first_backup_that_was_interrupted_is_no_store_and_can_be_made_again() {
 }
 
 #[test]
-fn a_reader_of_a_backup_can_be_refreshed_when_that_is_brought_up_to_date() {
+fn a_reader_of_a_backup_can_be_refreshed_after_an_update() {
     let (disk, store) = begin();
     store.backup(BACKUP).unwrap();
     let mut reader = super::read_at(&disk, BACKUP).unwrap();

@@ -1,19 +1,19 @@
-//! The directories that a backup may be asked to go to.
+//! Target directories of backups.
 
 use super::{BACKUP, FAR, begin, files_in, fill, held, keys, open_at};
 use crate::ErrorKind::{self, AlreadyExists, Locked};
 use crate::disk::{self, Disk, DiskRef, SimDisk};
-use crate::log::segment::{file_name, number_of};
+use crate::log::format::names::{segment_file, segment_number};
 use crate::log::tests::{DIR, content, options};
 use crate::log::{LogStore, Options};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A directory, how it came to be, and what a backup into it gives.
+/// A directory, how it is created, and the result of a backup into it.
 type Case = (&'static str, fn(&Arc<SimDisk>, &LogStore), Result<(), ErrorKind>);
 
-/// What was open in a case stays open.
+/// Stores that a case keeps open.
 fn keep(store: LogStore) {
     std::mem::forget(store);
 }
@@ -26,11 +26,11 @@ fn backed_up(disk: &Arc<SimDisk>, store: &LogStore) -> LogStore {
 
 fn segments(disk: &SimDisk, dir: &str) -> Vec<PathBuf> {
     let names = disk.list(Path::new(dir)).unwrap();
-    let segments = names.iter().filter(|name| number_of(name).is_some());
+    let segments = names.iter().filter(|name| segment_number(name).is_some());
     segments.map(|name| Path::new(dir).join(name)).collect()
 }
 
-/// Puts a copy in the place of the first segment of the backup, after `change`.
+/// Replaces the first segment of the backup by a copy that `change` modified.
 fn replace(disk: &Arc<SimDisk>, store: &LogStore, change: fn(&mut Vec<u8>)) {
     store.backup(BACKUP).unwrap();
     let first = &segments(disk, BACKUP)[0];
@@ -64,7 +64,7 @@ const CASES: &[Case] = &[
     ("a backup that was read", |disk, store| drop(backed_up(disk, store).get(b"k")), Ok(())),
     ("a backup that is open", |disk, store| keep(backed_up(disk, store)), Err(Locked)),
     (
-        "a backup with upkeep",
+        "a backup with maintenance",
         |disk, store| {
             let copy = backed_up(disk, store);
             while copy.maintain().unwrap() {}
@@ -102,7 +102,7 @@ const CASES: &[Case] = &[
         NO,
     ),
     (
-        "a backup beside notes",
+        "a backup next to notes",
         |disk, store| {
             store.backup(BACKUP).unwrap();
             disk.write_raw(&Path::new(BACKUP).join("README"), b"do not touch");
@@ -132,7 +132,7 @@ const CASES: &[Case] = &[
 const NO: Result<(), ErrorKind> = Err(AlreadyExists);
 
 #[test]
-fn a_backup_goes_where_nothing_is_lost() {
+fn a_backup_overwrites_nothing_foreign() {
     for (name, prepare, expected) in CASES {
         let (disk, store) = begin();
         prepare(&disk, &store);
@@ -179,7 +179,7 @@ fn a_backup_on_another_device_is_made_of_copies() {
     assert_eq!(again.kept, made.segments - 1, "{again:?}");
     assert_eq!(again.copied, again.segments - 1 - again.kept, "{again:?}");
     assert_eq!(held(&disk, FAR).unwrap(), content(&store, &keys()).unwrap());
-    // Nothing is shared.
+    // No file is shared.
     for path in segments(&disk, FAR) {
         let own = Path::new(DIR).join(path.file_name().unwrap());
         assert!(
@@ -190,9 +190,9 @@ fn a_backup_on_another_device_is_made_of_copies() {
 }
 
 #[test]
-fn numbers_of_backups_are_not_used_again() {
-    // The number of a backup's own segment belongs to no file of the store, also after it was
-    // opened anew.
+fn numbers_of_backups_are_not_reused() {
+    // No file of the store has the number of a backup's own segment, also after the store was
+    // reopened.
     let (disk, mut store) = begin();
     for round in 2..8 {
         store.backup(BACKUP).unwrap();
@@ -208,13 +208,13 @@ fn numbers_of_backups_are_not_used_again() {
 }
 
 #[test]
-fn stores_of_one_origin_do_not_overwrite_each_others_backups() {
+fn stores_of_one_origin_do_not_overwrite_each_other_in_backups() {
     let copy_dir = |disk: &SimDisk, from: &str, to: &str| {
         for (path, bytes) in files_in(disk, from) {
             disk.write_raw(&Path::new(to).join(path.file_name().unwrap()), &bytes);
         }
     };
-    // The store is put back to an older state, as from a copy of the disk.
+    // The store is reset to an older state, as from a copy of the disk.
     let (disk, store) = begin();
     store.close().unwrap();
     copy_dir(&disk, DIR, "/older");
@@ -225,7 +225,7 @@ fn stores_of_one_origin_do_not_overwrite_each_others_backups() {
     store.close().unwrap();
     let older = open_at(&disk, "/older").unwrap();
     assert_eq!(older.backup(BACKUP).unwrap_err().kind(), AlreadyExists);
-    // It was used since: its segments are not those of the backup.
+    // It was written to since: its segments are not those of the backup.
     (4..9).for_each(|round| fill(&older, round));
     assert_eq!(older.backup(BACKUP).unwrap_err().kind(), AlreadyExists);
     older.close().unwrap();
@@ -235,18 +235,18 @@ fn stores_of_one_origin_do_not_overwrite_each_others_backups() {
     fill(&copied, 5);
     assert_eq!(copied.backup(BACKUP).unwrap_err().kind(), AlreadyExists);
     assert_eq!(held(&disk, BACKUP).unwrap(), model);
-    // A segment with the name of another one.
+    // A segment under the name of another one.
     let all = segments(&disk, BACKUP);
     let bytes = disk.map(&all[1]).unwrap().to_vec();
     disk.remove(&all[0]).unwrap();
     disk.write_raw(&all[0], &bytes);
     let store = open_at(&disk, DIR).unwrap();
     assert_eq!(store.backup(BACKUP).unwrap_err().kind(), ErrorKind::Corrupt);
-    let number = number_of(all[0].file_name().unwrap().to_str().unwrap()).unwrap();
-    assert!(Path::new(BACKUP).join(file_name(number)) == all[0]);
+    let number = segment_number(all[0].file_name().unwrap().to_str().unwrap()).unwrap();
+    assert!(Path::new(BACKUP).join(segment_file(number)) == all[0]);
 }
 
-/// A folder on the real disk that is removed at the end.
+/// A directory on the real disk that is removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -312,7 +312,7 @@ fn paths_that_lead_to_the_store_are_recognised() {
     let before: Vec<_> = disk::os().list(&place("s")).unwrap();
     for to in cases {
         let e = store.backup(place(to)).map(|made| panic!("{to}: {made:?}")).unwrap_err();
-        // That a file is no directory the system says in its own words.
+        // The message for a file that is not a directory is the system's.
         let expected = if to == "file/new" { ErrorKind::Io } else { AlreadyExists };
         assert_eq!(e.kind(), expected, "{to}: {e}");
         assert_eq!(disk::os().list(&place("s")).unwrap(), before, "{to}");
@@ -320,7 +320,7 @@ fn paths_that_lead_to_the_store_are_recognised() {
     }
     assert_eq!(content(&store, &keys()).unwrap(), model);
     store.verify().unwrap();
-    // A link to another directory is followed, the first time and later.
+    // A link to another directory is followed, each time.
     std::fs::create_dir(place("elsewhere")).unwrap();
     symlink("elsewhere", place("there")).unwrap();
     for round in 2..4 {

@@ -1,9 +1,9 @@
-//! Stores that are made of backups, and what repair finds without writing.
+//! Restores, and dry runs of repair.
 
 use super::{BACKUP, FAR, begin, files_in, fill, held, keys, open_at, refused};
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::log::LogStore;
-use crate::log::backup::Restored;
+use crate::log::admin::backup::restore::Restored;
 use crate::log::tests::{DIR, Map, content, open, options};
 use crate::{ErrorKind, Result};
 use std::path::Path;
@@ -16,7 +16,7 @@ fn restore(disk: &Arc<SimDisk>, from: &str, to: &str) -> Result<Restored> {
     LogStore::restore_on(&disk, Path::new(from), Path::new(to), options())
 }
 
-/// A disk with a backup that was made twice, and what it holds.
+/// A disk with a backup that was made twice, and its content.
 fn prepared(to: &str) -> (Arc<SimDisk>, Map) {
     let (disk, store) = begin();
     store.backup(to).unwrap();
@@ -30,7 +30,7 @@ fn prepared(to: &str) -> (Arc<SimDisk>, Map) {
 }
 
 #[test]
-fn a_restored_store_holds_what_the_backup_held_and_shares_nothing_with_it() {
+fn a_restored_store_equals_the_backup_and_shares_no_file() {
     for from in [BACKUP, FAR] {
         let (disk, model) = prepared(from);
         let before = files_in(&disk, from);
@@ -45,17 +45,17 @@ fn a_restored_store_holds_what_the_backup_held_and_shares_nothing_with_it() {
             let id = |dir: &str| disk.identity(&Path::new(dir).join(name)).unwrap();
             assert_ne!(id(NEW), id(from), "{name}");
         }
-        // It is a store like any other, and the backup stays as it was.
+        // It is an ordinary store, and the backup is unchanged.
         let store = open_at(&disk, NEW).unwrap();
         (4..7).for_each(|round| fill(&store, round));
         store.compact(0.0).unwrap();
         let newer = content(&store, &keys()).unwrap();
         assert_eq!(files_in(&disk, from), before);
-        // The store goes on where the old one ended, and so does the backup.
+        // The store continues where the old one ended, and so does the backup.
         store.backup(from).unwrap();
         assert_eq!(held(&disk, from).unwrap(), newer);
         store.close().unwrap();
-        // The old store does not: what it had in the meantime is not what the backup has.
+        // The old store does not: its later writes are not those of the backup.
         let old = open(&disk).unwrap();
         assert_eq!(old.backup(from).unwrap_err().kind(), ErrorKind::AlreadyExists);
         assert_eq!(held(&disk, from).unwrap(), newer);
@@ -78,7 +78,7 @@ fn any_closed_store_can_be_restored_from() {
 }
 
 #[test]
-fn a_restore_writes_over_nothing() {
+fn a_restore_overwrites_nothing() {
     let file = |name: &str, bytes: &[u8]| {
         let (disk, _) = prepared(BACKUP);
         disk.write_raw(&Path::new(NEW).join(name), bytes);
@@ -175,7 +175,7 @@ fn an_interrupted_restore_leaves_no_store_that_opens() {
 }
 
 #[test]
-fn a_restore_that_fails_leaves_nothing_or_all() {
+fn a_failed_restore_leaves_nothing_or_a_complete_store() {
     let (disk, model) = prepared(BACKUP);
     let base = disk.fork();
     base.each_fault(
@@ -219,7 +219,7 @@ fn a_dry_run_of_repair_finds_what_repair_finds_and_writes_nothing() {
         let (from, to) = (Path::new(DIR), Path::new(NEW));
         let done = LogStore::repair_on(&damaged_ref, from, to, options(), |_, _| ()).unwrap();
         assert_eq!(dry, done);
-        // What is there is never written over.
+        // Existing files are never overwritten.
         let before = files_in(&damaged, NEW);
         let again = LogStore::repair_on(&damaged_ref, from, to, options(), |_, _| ());
         assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);

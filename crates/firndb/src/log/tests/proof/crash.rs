@@ -1,36 +1,37 @@
-//! Power cuts at every operation of every workload, and at every operation of the recovery after.
+//! Power cuts at every operation of every workload, and at every operation of the recovery after
+//! it.
 
 use super::oracle::{History, State, check, open_at};
 use super::work::Run;
 use super::workloads::{ALL, Workload};
 use super::{DIR, NOW, setting};
 use crate::disk::SimDisk;
-use crate::log::bug::active;
+use crate::log::failpoints::active;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// Images of each kind at each cut.
+/// Images of each kind per power cut.
 const MIXED: usize = 8;
 const SECTORS: usize = 14;
-/// Of so many images one is also crashed while it is being recovered.
+/// One in this many images is also crashed during its recovery.
 const AGAIN: u64 = 97;
 
 /// One sweep over a workload.
-pub(super) struct Sweep<'a> {
-    pub(super) workload: Workload,
-    pub(super) seed: u64,
+pub(crate) struct Sweep<'a> {
+    pub(crate) workload: Workload,
+    pub(crate) seed: u64,
     /// Called on each disk before the work begins.
-    pub(super) prepare: &'a dyn Fn(&SimDisk),
+    pub(crate) prepare: &'a dyn Fn(&SimDisk),
 }
 
-/// What a sweep saw: images that were opened and checked, of which `nested` in recoveries.
+/// Counts of a sweep: images that were opened and checked, `nested` of them during recoveries.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) operations: u64,
-    pub(super) images: u64,
-    pub(super) nested: u64,
+pub(crate) struct Counts {
+    pub(crate) operations: u64,
+    pub(crate) images: u64,
+    pub(crate) nested: u64,
 }
 
 impl Sweep<'_> {
@@ -39,7 +40,7 @@ impl Sweep<'_> {
         super::choose_access(self.seed);
         let disk = SimDisk::new();
         if self.seed % 4 >= 2 {
-            disk.reserve_nothing(); // Then records are written, not stored into a map.
+            disk.reserve_nothing(); // Then records are written with `write`, not through a map.
         }
         (self.prepare)(&disk);
         if let Some(cut) = cut {
@@ -50,8 +51,8 @@ impl Sweep<'_> {
         (disk, run)
     }
 
-    /// Cuts the power before every operation. The first image that is wrong ends it.
-    pub(super) fn go(&self) -> Result<Counts, String> {
+    /// Cuts the power before every operation. Ends at the first wrong image.
+    pub(crate) fn go(&self) -> Result<Counts, String> {
         let (disk, run) = self.run(None);
         if let Some(wrong) = run.wrong {
             return Err(format!("{}, seed {}: {wrong}", self.workload.0, self.seed));
@@ -63,12 +64,13 @@ impl Sweep<'_> {
         for cut in 0..=operations {
             let (disk, run) = self.run(Some(cut));
             let history = run.end();
-            // The death of the process alone loses nothing.
+            // A process crash alone loses nothing.
             let mut images = vec![("process killed".to_string(), disk.fork())];
             images.extend(disk.images(self.seed, MIXED));
             images.extend(disk.sector_images(self.seed, SECTORS));
             for (label, image) in images {
-                // What was right before is right after more writes, unless more is promised.
+                // An image that was right stays right after more writes, unless more of them are
+                // durable.
                 let ids = |state: &State| state.map(|entry| entry.id);
                 let backups: Vec<_> = history.backups.iter().map(ids).collect();
                 if !seen.insert((image.digest(), history.durable, backups, history.now)) {
@@ -86,7 +88,7 @@ impl Sweep<'_> {
         Ok(counts)
     }
 
-    /// Cuts the power at every operation of an opening, closing included.
+    /// Cuts the power at every operation of an opening and closing.
     fn crash_again(&self, label: &str, at: &SimDisk, history: &History) -> Result<u64, String> {
         NOW.set(history.now);
         let work = |cut: Option<usize>| {
@@ -147,9 +149,10 @@ fn sweep_all(images: u64) -> Result<BTreeMap<&'static str, Counts>, String> {
     }
 }
 
-/// Usual size: 50,000 images; `FIRNDB_CRASH_IMAGES` asks for more, `FIRNDB_CRASH_SEED` for others.
+/// `FIRNDB_CRASH_IMAGES` sets the number of images (the full proof has 50,000), `FIRNDB_CRASH_SEED`
+/// the seed.
 #[test]
-fn a_power_cut_anywhere_leaves_a_prefix_with_all_that_was_durable() {
+fn a_power_cut_anywhere_leaves_a_prefix_with_all_durable_writes() {
     let wanted = setting("FIRNDB_CRASH_IMAGES", 50_000);
     let started = Instant::now();
     let table = sweep_all(wanted).unwrap_or_else(|e| panic!("{e}"));
@@ -171,9 +174,9 @@ fn a_power_cut_anywhere_leaves_a_prefix_with_all_that_was_durable() {
     assert!(table.len() >= 20 && total >= wanted, "{} workloads, {total} images", table.len());
 }
 
-/// Seeds that are even make stores of few hashes: see `store_id`.
+/// Even seeds make stores with few hashes: see `store_id`.
 #[test]
-fn keys_with_the_same_hash_are_told_apart() {
+fn keys_with_the_same_hash_are_distinguished() {
     let workload = *ALL.iter().find(|(name, _)| *name == "compaction step by step").unwrap();
     let counts = Sweep { workload, seed: 2, prepare: &|_| {} }.go();
     assert!(counts.unwrap_or_else(|e| panic!("{e}")).images > 100);

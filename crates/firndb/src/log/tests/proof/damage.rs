@@ -1,12 +1,12 @@
-//! A store with one byte changed, or one file cut: the right answer or an error that says where,
-//! never another value, and never a panic.
+//! A store with one byte changed or one file truncated: the right answer, or an error with the
+//! position; never another value, never a panic.
 
 use super::oracle::{History, content, open_at, visible};
 use super::work::Run;
 use super::{DIR, Rng};
 use crate::ErrorKind;
 use crate::disk::{Disk, SimDisk};
-use crate::log::bug::active;
+use crate::log::failpoints::active;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn store(is_closed: bool) -> (Arc<SimDisk>, History) {
     }
     assert_eq!(run.wrong, None);
     let mut history = run.end();
-    // From the state on with which the last durable segment ends, damage is a torn write.
+    // After the state at the end of the last durable segment, damage looks like a torn write.
     history.durable = 0;
     (disk, history)
 }
@@ -48,9 +48,8 @@ struct Sums {
     refused: u64,
 }
 
-/// Opens and reads a store with one file replaced. After a power cut damage in the last segment,
-/// behind which nothing was written any more, looks like a torn write: there (`may_be_torn`) an
-/// older state is right, and only there.
+/// Opens and reads a store with one file replaced. After a power cut, damage in the last segment
+/// looks like a torn write: there (`may_be_torn`), and only there, an older state is right.
 fn try_it(
     base: &SimDisk,
     history: &History,
@@ -86,9 +85,9 @@ fn try_it(
             Err(e) => return Err(format!("get: {e}")),
         }
     }
-    // Whatever these say, they must not panic.
+    // These may fail but must not panic.
     let _ = (store.verify(), store.snapshot().iter().count());
-    // A checkpoint may know of deletes in the segment that is lost: so key by key.
+    // A checkpoint may contain deletes of the lost segment, so keys are compared one by one.
     let had = |n: usize| history.states.iter().any(|s| visible(s, history.now)[n] == found[n]);
     let older = (0..super::KEYS).all(had);
     match () {
@@ -115,7 +114,7 @@ fn damage(is_closed: bool) {
     let (mut sums, mut random, mut count) = (Sums::default(), Rng(5), 0);
     for (path, bytes) in files.iter().filter(|(path, _)| !path.ends_with("lock")) {
         let may_be_torn = !is_closed && *path == last;
-        // What follows the records of a segment are zeros, of which a few will do.
+        // After the records of a segment there are zeros; testing a few of them is enough.
         let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |at| at + 1);
         let places = (0..bytes.len()).filter(|&at| at < used + 70 || at % 331 == 0);
         for at in places {
@@ -147,8 +146,8 @@ fn a_damaged_byte_after_a_power_cut_gives_the_right_answer_or_an_error() {
     damage(false);
 }
 
-/// The smallest store there is: one segment, closed. No byte of it may make its records vanish, and
-/// it must never be taken for a new one.
+/// The smallest store: one segment, closed. Damage to no byte may make its records vanish, and the
+/// store must never be taken for a new one.
 #[test]
 fn damage_in_the_only_segment_of_a_closed_store_is_noticed() {
     active::STORE.set(Some(77));

@@ -1,21 +1,21 @@
-//! Every call to the disk fails: once and for ever, for want of space and otherwise.
+//! Every call to the disk fails: once or permanently, for lack of space or otherwise.
 //!
-//! Work goes on after an error, as a program may. What was acknowledged stays: in the running
-//! store, after a reopening, and after a power cut.
+//! The workload continues after an error, as a program may. Acknowledged writes stay: in the
+//! running store, after a reopening, and after a power cut.
 
 use super::oracle::{History, check};
 use super::setting;
 use super::work::Run;
 use super::workloads::{ALL, Workload};
 use crate::disk::SimDisk;
-use crate::log::bug::active;
+use crate::log::failpoints::active;
 
 /// Power cuts after each failure.
 const CUTS: usize = 6;
 
-/// Fails every operation of a workload in turn, and then looks at one power cut in `share`, not the
-/// same ones after each. Gives the number of runs, and of images checked.
-pub(super) fn sweep(workload: Workload, seed: u64, share: usize) -> Result<(usize, usize), String> {
+/// Fails every operation of a workload, one after another, and checks one in `share` of the power
+/// cuts after each, not always the same ones. Returns the number of runs and of images checked.
+pub(crate) fn sweep(workload: Workload, seed: u64, share: usize) -> Result<(usize, usize), String> {
     let (mut images, mut faults, mut failure) = (0, 0, None);
     let work = |disk| {
         active::STORE.set(Some(super::store_id(seed)));
@@ -34,8 +34,8 @@ pub(super) fn sweep(workload: Workload, seed: u64, share: usize) -> Result<(usiz
             let cuts = disk.images(seed, CUTS).into_iter().skip(faults % share).step_by(share);
             for (cut, image) in reopened.into_iter().chain(cuts) {
                 images += 1;
-                // What a failed sync lost no later one saves until the machine starts again: so
-                // there is no power cut after the reopening alone.
+                // Data that a failed sync lost is not saved by a later sync until the machine
+                // restarts, so there is no power cut after the reopening alone.
                 let turn = if cut == "reopened" { images as u64 % 2 } else { images as u64 };
                 let checked = check(&image, history, turn);
                 found = found.and(checked.map_err(|e| format!("{cut}: {e}")));
@@ -46,17 +46,18 @@ pub(super) fn sweep(workload: Workload, seed: u64, share: usize) -> Result<(usiz
         };
     let disk = SimDisk::new();
     if seed % 4 >= 2 {
-        disk.reserve_nothing(); // Then records are written, not stored into a map.
+        disk.reserve_nothing(); // Then records are written with `write`, not through a map.
     }
     let runs = disk.each_fault(work, see);
     failure.map_or(Ok((runs, images)), Err)
 }
 
-/// `FIRNDB_FAULT_ROUNDS=2` runs each workload with both ways to append.
+/// `FIRNDB_FAULT_ROUNDS=2` runs each workload with both append modes.
 #[test]
-fn a_failing_call_is_reported_and_what_was_acknowledged_stays() {
+fn a_failing_call_is_reported_and_acknowledged_writes_stay() {
     let (mut runs, mut images) = (0, 0);
-    // A third of the cuts: with all of them, as in the proof, no test would take longer.
+    // A third of the power cuts: with all of them, as in the full proof, this would be the slowest
+    // test.
     let share = setting("FIRNDB_FAULT_SHARE", 3) as usize;
     let rounds = setting("FIRNDB_FAULT_ROUNDS", 1) as usize;
     for (i, n) in (0..rounds).flat_map(|round| (0..ALL.len()).map(move |i| (i, i + 2 * round))) {

@@ -1,7 +1,7 @@
-//! Real file systems that are full or fail under a store: every call is an error or succeeds, and
-//! no signal ends the process. Each case runs in a child process, where a signal is seen.
+//! Real file systems that are full or fail: every call returns an error or succeeds, and no signal
+//! ends the process. Each case runs in a child process, so that a signal is detected.
 //!
-//! Needs root, loop devices and the program that makes the file system; skipped without them.
+//! Needs root, loop devices and the program that creates the file system; skipped without them.
 
 use super::kill::{Mount, shut_down, system};
 use crate::log::{Access, AppendMode, LogStore, Options, WriteOptions};
@@ -47,7 +47,8 @@ const BTRFS: FileSystem = FileSystem {
 };
 
 impl FileSystem {
-    /// Runs a case in a child on a new file system of this kind. `None` if there can be none here.
+    /// Runs a case in a child on a new file system of this kind. `None` if it cannot be created
+    /// here.
     fn run(&self, test: &str, case: &str) -> Option<Mount> {
         let id = format!("firndb-{}-{case}-{}", self.name.replace(' ', "-"), std::process::id());
         let dir = std::env::temp_dir().join(id);
@@ -98,14 +99,14 @@ fn child() {
     }
 }
 
-/// Takes all space that is left.
+/// Uses all space that is left.
 fn take_space(place: &Path) -> Vec<PathBuf> {
     let mut made = Vec::new();
     for (n, piece) in [64 << 10, 4 << 10, 512].into_iter().enumerate() {
         let path = place.join(format!("junk {n}"));
         let Ok(mut file) = std::fs::File::create(&path) else { break };
         made.push(path);
-        // Bytes that no file system compresses.
+        // Incompressible bytes.
         let mut random = super::Rng(n as u64 + 1);
         let piece: Vec<u8> = (0..piece).map(|_| random.next() as u8).collect();
         while file.write_all(&piece).is_ok() {}
@@ -118,7 +119,7 @@ fn is_full(error: &Error) -> bool {
     error.kind() == ErrorKind::Io && error.is_disk_full()
 }
 
-/// A store on a disk that gets full, and has room again.
+/// A store on a disk that becomes full and has room again.
 fn fill(place: &Path, reflink: bool) {
     let dir = place.join("store");
     let store = LogStore::open(&dir, options()).unwrap();
@@ -143,7 +144,7 @@ fn fill(place: &Path, reflink: bool) {
     println!("{count} records, then {refused}");
     assert!(is_full(&refused) && refused.to_string().contains("free"), "{refused}");
     right(&store, count);
-    // Whether there is space for these depends on the file system; none ends the process.
+    // Whether there is space for these depends on the file system.
     let mut left = count;
     for n in (count / 2..count).rev() {
         match store.delete_with(&key(n), WriteOptions::sync()) {
@@ -157,8 +158,8 @@ fn fill(place: &Path, reflink: bool) {
     }
     println!("{left} records left; compaction: {:?}", store.compact(0.2));
     right(&store, left);
-    // With room again an opening finds everything, and so does the store that stayed open, if no
-    // sync failed.
+    // With room again an opening finds everything, as does the store that stayed open if no sync
+    // failed.
     junk.iter().for_each(|path| std::fs::remove_file(path).unwrap());
     system("sync", &[]).unwrap();
     match store.put_with(b"new", b"1", WriteOptions::sync()) {
@@ -175,7 +176,7 @@ fn fill(place: &Path, reflink: bool) {
     store.close().unwrap();
 }
 
-/// A store on a file system that fails for good.
+/// A store on a file system that fails permanently.
 fn lose(place: &Path) {
     let store = LogStore::open(place.join("store"), options()).unwrap();
     (0..2000).for_each(|n| store.put(&key(n), &[n as u8; 1000]).unwrap());
@@ -194,7 +195,7 @@ fn lose(place: &Path) {
     assert!(store.close().is_err());
 }
 
-/// A file system that fails when records are read that are not in memory.
+/// A file system that fails when it reads records that are not in the page cache.
 fn lose_before_reads(place: &Path) {
     let dir = place.join("store");
     let store = LogStore::open(&dir, options()).unwrap();
@@ -203,9 +204,10 @@ fn lose_before_reads(place: &Path) {
     let buffered = Options { access: Access::Buffered, background: false, ..options() };
     let store = LogStore::open(&dir, buffered).unwrap();
     for entry in std::fs::read_dir(&dir).unwrap() {
-        // Takes what is on the disk out of memory.
+        // Drops the page cache.
         let file = std::fs::File::open(entry.unwrap().path()).unwrap();
         file.sync_all().unwrap();
+        #[cfg(target_os = "linux")]
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     }
     shut_down(place).unwrap();
@@ -217,8 +219,8 @@ fn lose_before_reads(place: &Path) {
 }
 
 #[test]
-fn reads_of_a_failing_file_system_are_errors_where_records_are_not_mapped() {
-    let test = "reads_of_a_failing_file_system_are_errors_where_records_are_not_mapped";
+fn buffered_reads_of_a_failing_file_system_are_errors() {
+    let test = "buffered_reads_of_a_failing_file_system_are_errors";
     for system in [EXT4, XFS] {
         if let Some(mount) = system.run(test, "reads after a shutdown") {
             system.end(mount);
@@ -231,7 +233,7 @@ fn a_full_file_system_gives_errors_and_no_signal() {
     let test = "a_full_file_system_gives_errors_and_no_signal";
     for system in [EXT4, EXT4_BLOCKS, XFS, BTRFS] {
         if let Some(mount) = system.run(test, "full") {
-            // What was shown to be safe is what a store chooses.
+            // The store chooses the mode that was shown to be safe.
             let store = LogStore::open(mount.at.join("store"), options()).unwrap();
             store.put(b"again", b"1").unwrap();
             assert_eq!(store.stats().append_mode, system.mode, "{}", system.name);

@@ -1,12 +1,15 @@
-//! A full disk: puts say so, everything else goes on, and deletes and compaction make room again.
+//! A full disk: puts return an error, everything else works, and deletes and compaction make room
+//! again.
 
 use super::kill::Mount;
 use super::oracle::{check, content, kill, open_at};
 use super::work::Run;
 use super::{DIR, NOW, Rng, options};
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::log::bug::{Bug, active};
-use crate::log::reserve::is_reserve;
+use crate::log::failpoints::{Failpoint, active};
+use crate::log::format::names::is_reserve;
+use crate::log::tests::Steps;
+use crate::log::write::active_segment::drop_spare;
 use crate::log::{LogStore, Options};
 use crate::{ErrorKind, Result};
 use firndb_testing::skipped;
@@ -17,22 +20,22 @@ use std::sync::Arc;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What is done beside the writes.
+/// The maintenance between writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Upkeep {
+enum Maintenance {
     Nothing,
-    /// A step after every seventh write.
+    /// One step after every seventh write.
     Some,
-    /// All there is, after each.
+    /// All steps after each write.
     All,
 }
 
-impl Upkeep {
+impl Maintenance {
     fn step(self, store: &LogStore, n: usize) {
         let steps = match self {
-            Upkeep::Nothing => 0,
-            Upkeep::Some => usize::from(n.is_multiple_of(7)),
-            Upkeep::All => usize::MAX,
+            Maintenance::Nothing => 0,
+            Maintenance::Some => usize::from(n.is_multiple_of(7)),
+            Maintenance::All => usize::MAX,
         };
         for _ in 0..steps {
             match store.maintain() {
@@ -45,7 +48,7 @@ impl Upkeep {
 }
 
 fn open(disk: &Arc<SimDisk>) -> LogStore {
-    // The worst moment may be that of a checkpoint.
+    // The disk may become full during a checkpoint.
     let options = Options { checkpoint_bytes: 8 << 10, ..options() };
     LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(DIR), options).unwrap()
 }
@@ -58,8 +61,14 @@ fn compare(store: &LogStore, model: &Map, label: &str) {
     }
 }
 
-/// Writes records over `keys` keys until the disk is full; how many there were.
-fn fill(store: &LogStore, model: &mut Map, keys: usize, upkeep: Upkeep, label: &str) -> usize {
+/// Writes records over `keys` keys until the disk is full. Returns their number.
+fn fill(
+    store: &LogStore,
+    model: &mut Map,
+    keys: usize,
+    maintenance: Maintenance,
+    label: &str,
+) -> usize {
     for n in 0..10_000 {
         let (key, value) = (format!("key {}", n % keys).into_bytes(), vec![n as u8; n * 53 % 600]);
         match store.put(&key, &value) {
@@ -70,18 +79,18 @@ fn fill(store: &LogStore, model: &mut Map, keys: usize, upkeep: Upkeep, label: &
                 return n;
             }
         }
-        upkeep.step(store, n);
+        maintenance.step(store, n);
     }
     panic!("{label}: the disk is never full");
 }
 
-/// One store on one disk: full, opened again, made smaller, written to again.
-fn live_through(free: usize, keys: usize, upkeep: Upkeep) {
-    let label = format!("{free} bytes, {keys} keys, {upkeep:?}");
+/// One store on one disk: filled, reopened, reduced, written again.
+fn live_through(free: usize, keys: usize, maintenance: Maintenance) {
+    let label = format!("{free} bytes, {keys} keys, {maintenance:?}");
     let disk = SimDisk::new();
     let (mut store, mut model) = (open(&disk), Map::new());
     disk.limit(free);
-    let written = fill(&store, &mut model, keys, upkeep, &label);
+    let written = fill(&store, &mut model, keys, maintenance, &label);
     compare(&store, &model, &label);
     if free / 512 % 3 < 2 {
         match free / 512 % 3 {
@@ -95,17 +104,18 @@ fn live_through(free: usize, keys: usize, upkeep: Upkeep) {
     for (n, key) in names.iter().enumerate().filter(|(n, _)| n % 3 > 0) {
         assert!(store.delete(key).unwrap_or_else(|e| panic!("{label}: {e}")));
         model.remove(key);
-        upkeep.step(&store, n);
+        maintenance.step(&store, n);
     }
     compare(&store, &model, &label);
     store.compact(0.2).unwrap_or_else(|e| panic!("{label}: {e}"));
     store.compact(0.2).unwrap_or_else(|e| panic!("{label}: {e}"));
-    // Two thirds were deleted; of a disk of ten segments the reserve and what is begun take most.
+    // Two thirds were deleted. On a disk of ten segments the reserve and the begun segments take
+    // most.
     for n in 0..names.len() / 8 {
         let (key, value) = (format!("new {n}").into_bytes(), vec![1; n * 53 % 600]);
         store.put(&key, &value).unwrap_or_else(|e| panic!("{label}, put {n} of {written}: {e}"));
         model.insert(key, value);
-        upkeep.step(&store, n);
+        maintenance.step(&store, n);
     }
     compare(&store, &model, &label);
     kill(store);
@@ -115,34 +125,34 @@ fn live_through(free: usize, keys: usize, upkeep: Upkeep) {
     compare(&open(&disk), &model, &label);
 }
 
-/// Segments of 4 KiB get larger when they are 25, and 57, since each names all others.
+/// Segments of 4 KiB grow at the 25th and the 57th, because each lists all others.
 #[test]
-fn a_full_disk_is_no_dead_end_where_segments_get_larger() {
+fn deletes_and_compaction_work_on_a_full_disk_with_growing_segments() {
     for free in (100 << 10..280 << 10).step_by(3 << 10) {
-        for upkeep in [Upkeep::Nothing, Upkeep::Some] {
-            live_through(free, usize::MAX, upkeep);
+        for maintenance in [Maintenance::Nothing, Maintenance::Some] {
+            live_through(free, usize::MAX, maintenance);
         }
     }
 }
 
-/// Each size of the disk makes another file the first that does not fit: a segment, a hint, a
+/// Each size of the disk makes a different file the first that does not fit: a segment, a hint, a
 /// checkpoint, the reserve itself.
 #[test]
-fn a_full_disk_is_no_dead_end() {
+fn deletes_and_compaction_work_on_a_full_disk() {
     for free in (36 << 10..68 << 10).step_by(512) {
-        for upkeep in [Upkeep::Nothing, Upkeep::Some, Upkeep::All] {
-            live_through(free, usize::MAX, upkeep);
-            // Mostly stale records, where nobody compacts.
-            if upkeep != Upkeep::All {
-                live_through(free, 20, upkeep);
+        for maintenance in [Maintenance::Nothing, Maintenance::Some, Maintenance::All] {
+            live_through(free, usize::MAX, maintenance);
+            // Mostly stale records, without compaction.
+            if maintenance != Maintenance::All {
+                live_through(free, 20, maintenance);
             }
         }
     }
 }
 
-/// Puts records over five keys until so many segments more are full.
+/// Puts records over five keys until this many more segments are full.
 fn fill_segments(store: &LogStore, model: &mut Map, count: u64) {
-    let active = || store.shared.writer().unwrap().segment.number;
+    let active = || store.lock().unwrap().segment.number;
     let last = active() + count;
     for n in 0.. {
         if active() == last {
@@ -154,9 +164,9 @@ fn fill_segments(store: &LogStore, model: &mut Map, count: u64) {
     }
 }
 
-/// A full disk, with a store that has no reserve any more.
+/// A full disk with a store that has used its reserve.
 fn fill_up(store: &LogStore, disk: &SimDisk) -> Result<()> {
-    store.shared.writer()?.drop_spare(&store.shared)?;
+    drop_spare(&store.shared, &mut *store.lock()?)?;
     for name in disk.list(Path::new(DIR))?.iter().filter(|name| is_reserve(name)) {
         disk.remove(&Path::new(DIR).join(name))?;
     }
@@ -164,49 +174,50 @@ fn fill_up(store: &LogStore, disk: &SimDisk) -> Result<()> {
     Ok(())
 }
 
-/// Fills the disk up, and compacts so many segments on it, though there is no space for a link.
+/// Fills the disk and compacts this many segments on it, although there is no space for a link.
 #[track_caller]
 fn compact_when_full(store: LogStore, disk: &Arc<SimDisk>, model: &Map, segments: usize) {
     fill_up(&store, disk).unwrap();
-    let durable = store.shared.writer().unwrap().durable;
-    assert!(store.shared.link_stale(0.5, durable).unwrap_err().is_disk_full());
+    let durable = store.lock().unwrap().durable;
+    assert!(store.link_stale(0.5, durable).unwrap_err().is_disk_full());
     assert_eq!(store.compact(0.5).unwrap(), segments);
     compare(&store, model, "compacted");
     kill(store);
     compare(&open(disk), model, "opened again");
 }
 
-/// Segments that no link calls durable yet need a new segment before they may go, and there is no
-/// space for one: but others may go at once, and give it.
+/// Segments whose durability no link states yet need a new segment before they may be removed, and
+/// there is no space for one. But others can be removed at once, which makes the space.
 #[test]
-fn what_may_go_at_once_makes_room_for_the_link_that_the_rest_needs() {
+fn removable_segments_make_room_for_the_next_link() {
     let disk = SimDisk::new();
     let (store, mut model) = (open(&disk), Map::new());
     fill_segments(&store, &mut model, 4);
     store.sync().unwrap();
-    fill_segments(&store, &mut model, 4); // The first link of these calls those before it durable.
-    while store.shared.seal().unwrap() {}
-    let stale = store.shared.table.load().in_order().len() - 1;
-    let linked = store.shared.writer().unwrap().link_durable;
+    // The first link of these states the durability of those before.
+    fill_segments(&store, &mut model, 4);
+    while store.seal().unwrap() {}
+    let stale = store.shared.segments().len() - 1;
+    let linked = store.lock().unwrap().link_durable;
     assert!((1..stale as u64).contains(&linked), "{linked} of {stale} may go at once");
     compact_when_full(store, &disk, &model, stale);
 }
 
-/// A file that waits for its removal while compaction is paused is space, too.
+/// A file that waits for its removal while compaction is paused provides space too.
 #[test]
-fn what_a_pause_left_behind_makes_room_for_compaction() {
+fn files_left_by_a_pause_make_room_for_compaction() {
     let disk = SimDisk::new();
     let (store, mut model) = (open(&disk), Map::new());
     fill_segments(&store, &mut model, 1);
     store.sync().unwrap();
     fill_segments(&store, &mut model, 1);
-    while store.shared.seal().unwrap() {}
-    assert!(store.shared.compact_step().unwrap(), "the segment that a link calls durable");
+    while store.seal().unwrap() {}
+    assert!(store.compact_step().unwrap(), "the segment that a link calls durable");
     store.pause_compaction();
     compact_when_full(store, &disk, &model, 1);
 }
 
-/// The same two, with a power cut at every operation.
+/// The two cases above, with a power cut at every operation.
 #[test]
 fn a_power_cut_while_compaction_makes_room_for_a_link_leaves_a_prefix() {
     let mut images = 0;
@@ -219,14 +230,14 @@ fn a_power_cut_while_compaction_makes_room_for_a_link_leaves_a_prefix() {
             }
             let mut refused = false;
             run.quietly(|store| {
-                while store.shared.seal()? {}
+                while store.seal()? {}
                 if is_paused {
-                    store.shared.compact_step()?;
+                    store.compact_step()?;
                     store.pause_compaction();
                 }
                 fill_up(store, &disk)?;
-                let durable = store.shared.writer()?.durable;
-                refused = store.shared.link_stale(0.5, durable).is_err_and(|e| e.is_disk_full());
+                let durable = store.lock()?.durable;
+                refused = store.link_stale(0.5, durable).is_err_and(|e| e.is_disk_full());
                 Ok(())
             });
             run.compact(0.5);
@@ -246,20 +257,20 @@ fn a_power_cut_while_compaction_makes_room_for_a_link_leaves_a_prefix() {
 }
 
 #[test]
-fn notices_that_no_space_is_kept_in_reserve() {
-    active::BUG.set(Some(Bug::KeepNoReserve));
+fn notices_a_missing_reserve() {
+    active::FAILPOINT.set(Some(Failpoint::KeepNoReserve));
     let sizes = (36 << 10..68 << 10).step_by(512);
     let stuck = sizes.filter(|&free| {
-        let all = || live_through(free, usize::MAX, Upkeep::Some);
+        let all = || live_through(free, usize::MAX, Maintenance::Some);
         catch_unwind(AssertUnwindSafe(all)).is_err()
     });
     let stuck = stuck.count();
-    active::BUG.set(None);
+    active::FAILPOINT.set(None);
     println!("full: without a reserve the work fails on {stuck} of 64 disks");
     assert!(stuck > 10, "{stuck}");
 }
 
-/// Fills the disk, works on, frees space and writes again; gives what went wrong at the end.
+/// Fills the disk, continues, frees space and writes again. Returns what went wrong.
 fn work(run: &mut Run) -> usize {
     for n in 0..30 {
         let length = 200 + run.random.below(1400);
@@ -280,7 +291,7 @@ fn work(run: &mut Run) -> usize {
 }
 
 #[test]
-fn a_power_cut_on_a_full_disk_leaves_a_prefix_with_all_that_was_durable() {
+fn a_power_cut_on_a_full_disk_leaves_a_prefix_with_all_durable_writes() {
     let (mut images, mut full) = (0, 0);
     for (seed, free) in (36 << 10..48 << 10).step_by(2560).enumerate() {
         let seed = seed as u64;
@@ -298,7 +309,7 @@ fn a_power_cut_on_a_full_disk_leaves_a_prefix_with_all_that_was_durable() {
         images += base.each_crash(seed, 3, run, |label, (wrong, _, _, history), image| {
             let label = format!("{free} bytes, {label}");
             assert_eq!(*wrong, None, "{label}");
-            // It opens on the full disk, too.
+            // It opens on the full disk too.
             NOW.set(history.now);
             let store = open_at(&image.fork(), DIR).unwrap_or_else(|e| panic!("{label}: {e}"));
             content(&store).unwrap_or_else(|e| panic!("{label}: {e}"));
@@ -311,7 +322,7 @@ fn a_power_cut_on_a_full_disk_leaves_a_prefix_with_all_that_was_durable() {
     assert!(images > 1000 && full > 5, "{images} {full}");
 }
 
-/// Puts values of 10 KB until there is an error, and at most `most`.
+/// Puts up to `most` values of 10 KB until there is an error.
 fn fill_for_real(store: &LogStore, name: &str, most: usize) -> (usize, Result<()>) {
     for n in 0..most {
         if let Err(e) = store.put(format!("{name} {n}").as_bytes(), &[n as u8; 10_000]) {
@@ -322,14 +333,14 @@ fn fill_for_real(store: &LogStore, name: &str, most: usize) -> (usize, Result<()
 }
 
 #[test]
-fn a_full_file_system_is_no_dead_end() {
+fn deletes_and_compaction_work_on_a_full_file_system() {
     let dir = std::env::temp_dir().join(format!("firndb-full-{}", std::process::id()));
     let mount = match Mount::new(&dir) {
         Ok(mount) => mount,
         Err(e) => {
             let _ = std::fs::remove_dir_all(&dir);
             let why = format!("no file system to fill: {e}");
-            return skipped("a_full_file_system_is_no_dead_end", why);
+            return skipped("deletes_and_compaction_work_on_a_full_file_system", why);
         }
     };
     let place = mount.at.join("store");

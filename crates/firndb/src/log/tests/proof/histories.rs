@@ -1,10 +1,11 @@
-//! What threads saw of a few keys, checked for linearizability: there is an order of all calls,
-//! each at some moment between its beginning and its end, in which a plain variable would have
-//! given the same answers. For each key by itself, by trying orders (Wing and Gong, 1993).
+//! The results that threads saw of a few keys, checked for linearizability: there is an order of
+//! all calls, each at some moment between its beginning and its end, in which a plain variable
+//! would have given the same answers. For each key by itself, by trying orders (Wing and Gong,
+//! 1993).
 
 use super::{Rng, setting};
 use crate::disk::{DiskRef, SimDisk};
-use crate::log::bug::active;
+use crate::log::failpoints::active;
 use crate::log::{LogStore, Options};
 use std::collections::HashSet;
 use std::io::Write;
@@ -19,12 +20,12 @@ const KEYS: u64 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
-    /// The value that was found, 0 for none.
+    /// The value that was found; 0 if there was none.
     Get(u64),
     Put(u64),
     /// Whether there was something to delete.
     Delete(bool),
-    /// From, to, and whether it did.
+    /// Expected value, new value, and whether it was set.
     Swap(u64, u64, bool),
     /// An update that always writes: the value it saw, and the one it wrote.
     Update(u64, u64),
@@ -39,7 +40,7 @@ struct Event {
 }
 
 impl Call {
-    /// The value after this call, if the answer fits the value before.
+    /// The value after this call, if its result is possible with the value before.
     fn after(self, value: u64) -> Option<u64> {
         match self {
             Call::Get(found) => (found == value).then_some(value),
@@ -65,7 +66,7 @@ fn is_linearizable(events: &[Event]) -> bool {
             continue;
         }
         let left = || events.iter().enumerate().filter(|(n, _)| done >> n & 1 == 0);
-        // The next one in the order began before any of the others was over.
+        // The next call in the order began before any other one ended.
         let first_end = left().map(|(_, event)| event.to).min().unwrap_or(0);
         for (n, event) in left().filter(|(_, event)| event.from < first_end) {
             open.extend(event.call.after(value).map(|value| (done | 1 << n, value)));
@@ -112,17 +113,16 @@ fn call(store: &LogStore, clock: &AtomicU64, random: &mut Rng, round: u64, id: u
     Event { key, call, from, to: clock.fetch_add(1, Ordering::SeqCst) }
 }
 
-/// Does a thread's work, and ends the process if it panics: the others would wait for it without
-/// end.
+/// Runs a thread, and ends the process if it panics: the other threads would wait for it forever.
 fn or_end_all(work: impl FnOnce()) {
     let Err(panic) = catch_unwind(AssertUnwindSafe(work)) else { return };
     let text = panic.downcast_ref::<String>().map_or("a thread panicked", String::as_str);
-    // Past what holds the output of tests back.
+    // Bypasses the capture of test output.
     let _ = writeln!(std::io::stderr(), "histories: {text}");
     std::process::exit(101);
 }
 
-/// Many short histories on a store that is compacted all the time.
+/// Many short histories on a store that is compacted continuously.
 fn histories(store: &LogStore, rounds: u64, seed: u64) {
     let (clock, is_over) = (AtomicU64::new(1), AtomicBool::new(false));
     let (barrier, events) = (Barrier::new(THREADS as usize), Mutex::new(Vec::new()));
@@ -174,20 +174,20 @@ fn histories(store: &LogStore, rounds: u64, seed: u64) {
 }
 
 #[test]
-fn every_history_has_an_order() {
+fn every_history_is_linearizable() {
     let rounds = setting("FIRNDB_HISTORIES", 3000);
-    // As few shards as hold the keys of the longest.
+    // The fewest shards that hold the keys of the longest run.
     let index_bits = 2 + (1 + rounds / 80_000).next_power_of_two().ilog2();
     let options = Options { segment_bytes: 16 << 10, index_bits, ..Options::default() };
     let disk: DiskRef = SimDisk::new();
     let store = LogStore::open_on(disk, Path::new(super::DIR), options.clone()).unwrap();
     histories(&store, rounds / 2, 1);
     store.close().unwrap();
-    // Keys that have the hash of another.
+    // Keys that share a hash.
     active::STORE.set(Some(active::coarse(10, 3)));
     let store = LogStore::open_on(SimDisk::new(), Path::new(super::DIR), options.clone()).unwrap();
     active::STORE.set(None);
-    // A thousand hashes for all keys: more would not fit.
+    // A thousand hashes for all keys.
     histories(&store, (rounds / 4).min(25_000), 3);
     store.close().unwrap();
     let dir = std::env::temp_dir().join(format!("firndb-histories-{}", std::process::id()));
@@ -198,19 +198,19 @@ fn every_history_has_an_order() {
 }
 
 #[test]
-fn histories_without_an_order_are_noticed() {
+fn histories_that_are_not_linearizable_are_noticed() {
     let event = |call, from, to| Event { key: 0, call, from, to };
     let put = event(Call::Put(7), 0, 10);
-    // While the put goes on a get may see it or not; after it, it must.
+    // A get during the put may see it or not; a get after it must.
     for (found, from, expected) in [(0, 5, true), (7, 5, true), (0, 11, false), (7, 11, true)] {
         let get = event(Call::Get(found), from, from + 1);
         assert_eq!(is_linearizable(&[put, get]), expected, "{found} at {from}");
     }
-    // New, then old: two gets one after the other while the put goes on.
+    // New, then old: two successive gets during the put.
     let gets = [event(Call::Get(7), 1, 2), event(Call::Get(0), 3, 4)];
     assert!(!is_linearizable(&[put, gets[0], gets[1]]));
     assert!(is_linearizable(&[put, event(Call::Get(0), 1, 2), event(Call::Get(7), 3, 4)]));
-    // Two updates that saw the same value: one was lost.
+    // Two updates that saw the same value: one of them was lost.
     let updates = [event(Call::Update(0, 1), 0, 5), event(Call::Update(0, 2), 1, 6)];
     assert!(!is_linearizable(&updates));
     let both = [event(Call::Delete(true), 11, 20), event(Call::Delete(true), 12, 21)];

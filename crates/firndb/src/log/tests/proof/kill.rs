@@ -1,6 +1,5 @@
-//! For real: a process that writes with four threads is killed again and again, and a file system
-//! loses its power. What the process said was written is there, and what else is there is what it
-//! wrote next.
+//! Real crashes: a process that writes with four threads is killed repeatedly, and a file system
+//! loses power. Every acknowledged write is there, and anything else is the write that followed.
 
 use super::{Rng, setting};
 use crate::log::{Batch, Durability, LogStore, Options, WriteOptions};
@@ -11,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const THREADS: u64 = 4;
-/// Keys of each thread.
+/// Keys per thread.
 const RING: u64 = 16;
-/// Tells the child where to write, and whether with sync.
+/// Names the directory for the child, and whether it syncs.
 const PLACE: &str = "FIRNDB_TEST_KILLED";
 const SYNC: &str = "FIRNDB_TEST_SYNC";
 
@@ -31,7 +30,7 @@ fn key(thread: u64, n: u64) -> Vec<u8> {
     format!("thread {thread} key {}", n % RING).into_bytes()
 }
 
-/// Beside each key there is another, written in the same batch.
+/// Each key has a partner that is written in the same batch.
 fn twin(thread: u64, n: u64) -> Vec<u8> {
     format!("thread {thread} twin {}", n % RING).into_bytes()
 }
@@ -47,7 +46,7 @@ fn is_delete(n: u64) -> bool {
     n % 7 == 6
 }
 
-/// The process that is killed: says `thread n` when its write `n` was acknowledged.
+/// The process that is killed. Prints `thread n` when a thread's write `n` was acknowledged.
 #[test]
 #[ignore = "started by the tests that kill it"]
 fn child() {
@@ -70,11 +69,11 @@ fn child() {
                             batch.put(&key(thread, n), &value).put(&twin(thread, n), &value)
                         }
                     };
-                    // What says how far the thread is, so that deletes are seen as well.
+                    // Records the thread's progress, so that deletes are visible too.
                     batch.put(format!("thread {thread}").as_bytes(), &n.to_le_bytes());
                     let options = WriteOptions::default().with_durability(durability);
                     if store.write_with(&batch, options).is_err() {
-                        return; // The power is gone.
+                        return; // The file system is shut down.
                     }
                     let said = format!("{thread} {n}\n");
                     if std::io::stdout().write_all(said.as_bytes()).is_err() {
@@ -127,7 +126,7 @@ impl Victim {
         Victim { child, said, reader }
     }
 
-    /// Waits until all threads have written something, or the child is gone.
+    /// Waits until all threads have written, or the child has ended.
     fn wait(&mut self) {
         for _ in 0..2000 {
             let is_over = self.child.try_wait().unwrap().is_some();
@@ -138,7 +137,7 @@ impl Victim {
         }
     }
 
-    /// What each thread said last, once the process is gone.
+    /// The last acknowledged write of each thread, after the process has ended.
     fn end(mut self) -> [Option<u64>; THREADS as usize] {
         let _ = self.child.kill();
         self.child.wait().unwrap();
@@ -147,7 +146,7 @@ impl Victim {
     }
 }
 
-/// Each thread's writes up to some one are there, all acknowledged ones among them, and no other.
+/// A prefix of each thread's writes is there, including all acknowledged ones, and no other write.
 fn check(dir: &Path, said: &[Option<u64>], label: &str) -> u64 {
     let store = LogStore::open(dir, options()).unwrap_or_else(|e| panic!("{label}: {e}"));
     let mut found = 0;
@@ -167,9 +166,9 @@ fn check(dir: &Path, said: &[Option<u64>], label: &str) -> u64 {
     found
 }
 
-/// `FIRNDB_KILLS` asks for more rounds.
+/// `FIRNDB_KILLS` sets the number of rounds.
 #[test]
-fn a_process_that_is_killed_loses_nothing_acknowledged() {
+fn a_killed_process_loses_no_acknowledged_write() {
     let dir = std::env::temp_dir().join(format!("firndb-kill-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     let (rounds, mut random, mut writes) = (setting("FIRNDB_KILLS", 30), Rng(3), 0);
@@ -185,17 +184,17 @@ fn a_process_that_is_killed_loses_nothing_acknowledged() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-/// Shuts a file system down without writing out its journal: what a power cut leaves.
+/// Shuts a file system down without flushing its journal, which leaves the state of a power cut.
 const SHUTDOWN: &str = "import fcntl, os, struct, sys; \
      fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))";
 
 /// Shuts down the file system that is mounted here.
-pub(super) fn shut_down(at: &Path) -> Result<(), String> {
+pub(crate) fn shut_down(at: &Path) -> Result<(), String> {
     system("python3", &["-c".as_ref(), SHUTDOWN.as_ref(), at.as_os_str()])
 }
 
-/// Runs a program of the system; what it said if it failed.
-pub(super) fn system(program: &str, args: &[&std::ffi::OsStr]) -> Result<(), String> {
+/// Runs a system program. Returns its output if it failed.
+pub(crate) fn system(program: &str, args: &[&std::ffi::OsStr]) -> Result<(), String> {
     let output = Command::new(program).args(args).output();
     let output = output.map_err(|e| format!("{program}: {e}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -203,19 +202,19 @@ pub(super) fn system(program: &str, args: &[&std::ffi::OsStr]) -> Result<(), Str
 }
 
 /// A file system in a file, mounted.
-pub(super) struct Mount {
+pub(crate) struct Mount {
     image: PathBuf,
-    pub(super) at: PathBuf,
+    pub(crate) at: PathBuf,
 }
 
 impl Mount {
     /// An ext4 file system of 64 MiB.
-    pub(super) fn new(dir: &Path) -> Result<Mount, String> {
+    pub(crate) fn new(dir: &Path) -> Result<Mount, String> {
         Mount::made_by(&["mkfs.ext4", "-q", "-F"], 64 << 20, dir)
     }
 
-    /// What this command makes of a file of so many bytes.
-    pub(super) fn made_by(mkfs: &[&str], bytes: u64, dir: &Path) -> Result<Mount, String> {
+    /// The file system that this command makes in a file of this many bytes.
+    pub(crate) fn made_by(mkfs: &[&str], bytes: u64, dir: &Path) -> Result<Mount, String> {
         let (image, at) = (dir.join("image"), dir.join("mounted"));
         std::fs::create_dir_all(&at).map_err(|e| e.to_string())?;
         let file = std::fs::File::create(&image).map_err(|e| e.to_string())?;
@@ -228,15 +227,15 @@ impl Mount {
         Ok(mount)
     }
 
-    pub(super) fn mount(&self) -> Result<(), String> {
+    pub(crate) fn mount(&self) -> Result<(), String> {
         system("mount", &["-o".as_ref(), "loop".as_ref(), self.image.as_ref(), self.at.as_ref()])
     }
 
-    pub(super) fn unmount(&self) -> Result<(), String> {
+    pub(crate) fn unmount(&self) -> Result<(), String> {
         system("umount", &[self.at.as_os_str()])
     }
 
-    pub(super) fn shut_down(&self) -> Result<(), String> {
+    pub(crate) fn shut_down(&self) -> Result<(), String> {
         shut_down(&self.at)
     }
 }
@@ -247,10 +246,10 @@ impl Drop for Mount {
     }
 }
 
-/// `FIRNDB_POWER_CUTS` says how many cuts.
+/// `FIRNDB_POWER_CUTS` sets the number of cuts.
 #[test]
 #[ignore = "cuts the power of an ext4 file system: needs root, loop devices and mkfs.ext4"]
-fn a_file_system_that_loses_its_power_keeps_what_was_synced() {
+fn a_file_system_that_loses_power_keeps_synced_writes() {
     let dir = std::env::temp_dir().join(format!("firndb-power-{}", std::process::id()));
     let mount = match Mount::new(&dir) {
         Ok(mount) => mount,
@@ -262,14 +261,14 @@ fn a_file_system_that_loses_its_power_keeps_what_was_synced() {
         let mut victim = Victim::start(&mount.at.join("store"), is_sync);
         victim.wait();
         std::thread::sleep(Duration::from_millis(random.below(40)));
-        // What is said while the power goes is not counted: the file system may have promised it
+        // Acknowledgements during the shutdown do not count: the file system may have given them
         // after it was shut down.
         let said = *victim.said.lock().unwrap();
         mount.shut_down().unwrap();
         victim.end();
         mount.unmount().unwrap();
         mount.mount().unwrap();
-        // Without sync nothing is promised, but that each thread's writes are a prefix.
+        // Without sync the only guarantee is that each thread's writes are a prefix.
         let promised = if is_sync { said } else { [None; THREADS as usize] };
         writes = check(&mount.at.join("store"), &promised, &format!("cut {cut}"));
     }

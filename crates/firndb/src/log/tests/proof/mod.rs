@@ -1,22 +1,22 @@
-//! The proof of the store: pieces of work, an oracle that knows what they wrote, and a disk that
-//! loses, keeps, tears and refuses what it may.
+//! The proof of the store: workloads, an oracle that knows what they wrote, and a disk that loses,
+//! keeps, tears and refuses whatever it may.
 //!
-//! - `work.rs`: a run: a store on a simulated disk, driven while its history is noted;
+//! - `work.rs`: a run: a store on a simulated disk, whose history is recorded;
 //! - `oracle.rs`: histories, and whether a disk shows a state that a history allows;
-//! - `workloads.rs`: more than twenty pieces of work, each around one thing;
+//! - `workloads.rs`: more than twenty workloads, each around one feature;
 //! - `crash.rs`: power cuts at every operation of each of them, and during recovery;
-//! - `bugs.rs`: bugs on purpose, each of which must be noticed;
-//! - `faults.rs`: every call to the disk fails once, and for ever;
-//! - `full.rs`: disks that are full, and have room again;
+//! - `failpoints.rs`: planted bugs, each of which must be noticed;
+//! - `faults.rs`: every call to the disk fails, once and permanently;
+//! - `full.rs`: disks that are full and have room again;
 //! - `filesystems.rs`: real file systems that are full or fail, in a child process;
-//! - `model.rs`: long random work beside a map;
-//! - `damage.rs`: every byte of a store changed, every file cut at every length;
+//! - `model.rs`: long random work, compared with a map;
+//! - `damage.rs`: every byte of a store changed, every file truncated at every length;
 //! - `histories.rs`: what threads saw, checked for linearizability;
-//! - `kill.rs`: a process killed over and over, and the power cut of a file system, for real.
+//! - `kill.rs`: a process that is killed repeatedly, and power cuts of a real file system.
 //!
-//! `cargo xtask proof --only log` runs the large version of all of it and prints counts.
+//! `cargo xtask proof --only log` runs the large version of these tests and prints counts.
 
-mod bugs;
+mod failpoints;
 mod crash;
 mod damage;
 mod faults;
@@ -31,7 +31,7 @@ mod workloads;
 
 use super::{ACCESS, choose_access};
 use crate::log::Options;
-use crate::log::bug::active;
+use crate::log::failpoints::active;
 use crate::testing::Rng;
 use std::cell::Cell;
 
@@ -41,7 +41,7 @@ const BACKUP: &str = "/backup";
 const KEYS: usize = 8;
 
 thread_local! {
-    /// What the clock of the stores of this thread shows.
+    /// The time of the clock of this thread's stores.
     static NOW: Cell<u64> = const { Cell::new(1_000_000) };
 }
 
@@ -49,7 +49,7 @@ fn now() -> u64 {
     NOW.get()
 }
 
-/// Segments of a page, nothing in the background, a clock that stands still.
+/// Segments of a page, no maintenance threads, a clock that stands still.
 fn options() -> Options {
     Options {
         segment_bytes: 4096,
@@ -61,7 +61,7 @@ fn options() -> Options {
     }
 }
 
-/// The id of the store of a run: in every other one keys have the same hashes.
+/// The id of the store of a run. In every second one many keys share hashes.
 fn store_id(seed: u64) -> u64 {
     if seed.is_multiple_of(2) { active::coarse(3, seed) } else { seed }
 }

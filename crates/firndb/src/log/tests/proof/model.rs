@@ -1,8 +1,8 @@
-//! Long random work on a store and beside it on a map, in tiny segments.
+//! Long random work on a store with tiny segments, compared with a map.
 
 use super::{DIR, Rng, options, setting};
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::log::bug::active;
+use crate::log::failpoints::active;
 use crate::log::{Batch, Expiry, LogStore, Snapshot, WriteOptions};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Values, and when they expire.
 type Map = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
-/// What a snapshot must show.
+/// The expected content of a snapshot.
 type Visible = BTreeMap<Vec<u8>, Vec<u8>>;
 
 const KEYS: u64 = 120;
@@ -32,7 +32,7 @@ fn open(disk: &Arc<SimDisk>) -> LogStore {
 impl Model {
     fn key(&mut self) -> Vec<u8> {
         let n = self.random.below(KEYS);
-        // Keys of very different lengths, the empty one among them.
+        // Keys of very different lengths, including the empty key.
         format!("{n:x}").repeat(if n.is_multiple_of(11) { n as usize } else { 1 }).into_bytes()
     }
 
@@ -53,7 +53,7 @@ impl Model {
         (*expires > super::now()).then_some(value)
     }
 
-    /// When a key expires whose value is changed now: as before, or never if it is absent.
+    /// The expiry of a key after an update: as before, or none if the key was absent.
     fn kept(&self, key: &[u8]) -> u64 {
         self.map
             .get(key)
@@ -152,7 +152,7 @@ impl Model {
         assert_eq!(snapshot.get(&key).unwrap(), map.get(&key).cloned());
     }
 
-    /// Closes or dies, and opens, perhaps without the files that opening can do without.
+    /// Closes or crashes and reopens, sometimes without the files that an opening does not need.
     fn reopen(&mut self) {
         self.snapshots.clear();
         let store = std::mem::replace(&mut self.store, open(&SimDisk::new()));
@@ -188,7 +188,7 @@ impl Model {
     }
 }
 
-/// Says where a failure was, for the panic of an assertion does not.
+/// Prints where a failure was, which an assertion's panic does not.
 struct Place {
     seed: u64,
     step: Cell<u64>,
@@ -202,9 +202,9 @@ impl Drop for Place {
     }
 }
 
-/// `FIRNDB_MODEL_STEPS` asks for more steps, `FIRNDB_MODEL_SEED` for other ones.
+/// `FIRNDB_MODEL_STEPS` sets the number of steps, `FIRNDB_MODEL_SEED` the seed.
 #[test]
-fn a_store_does_what_a_map_does() {
+fn a_store_behaves_like_a_map_over_long_random_work() {
     let steps = setting("FIRNDB_MODEL_STEPS", 20_000);
     let first = setting("FIRNDB_MODEL_SEED", 1);
     const RUN: u64 = 5000;
@@ -213,7 +213,7 @@ fn a_store_does_what_a_map_does() {
     for seed in seeds {
         let place = Place { seed, step: Cell::new(0) };
         super::NOW.set(1_000_000);
-        // In every other store many keys have the hash of another.
+        // In every second store many keys share a hash.
         let is_coarse = seed.is_multiple_of(2);
         active::STORE.set(is_coarse.then(|| active::coarse(7, seed)));
         let disk = SimDisk::new();
@@ -224,9 +224,9 @@ fn a_store_does_what_a_map_does() {
             model.step();
         }
         model.reopen();
-        // Upkeep comes to an end, whatever state it finds.
+        // Maintenance terminates from every state.
         let steps = (0..1000).take_while(|_| model.store.maintain().unwrap()).count();
-        assert!(steps < 1000, "upkeep does not come to rest");
+        assert!(steps < 1000, "maintenance does not terminate");
         model.compare();
     }
     println!("model: steps={} wrong=0", steps.div_ceil(RUN) * RUN);

@@ -1,4 +1,4 @@
-//! Histories of what was written, and whether a disk shows a state that one allows.
+//! Histories of writes, and whether a disk shows a state that a history allows.
 
 use super::{BACKUP, DIR, KEYS, NOW, key, options};
 use crate::Result;
@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 /// The value of a key: its number, of which the low 14 bits are its length, and its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// 0 if the key is absent.
-    pub(super) id: u32,
-    /// 0 if it stays.
-    pub(super) expires: u64,
+    pub(crate) id: u32,
+    /// 0 if it does not expire.
+    pub(crate) expires: u64,
 }
 
-/// What a store holds.
-pub(super) type State = [Entry; KEYS];
+/// The content of a store.
+pub(crate) type State = [Entry; KEYS];
 
 /// The bytes of the value with this number.
-pub(super) fn value_of(id: u32) -> Vec<u8> {
+pub(crate) fn value_of(id: u32) -> Vec<u8> {
     let length = (id & 0x3FFF) as usize;
     let mut value = id.to_le_bytes().to_vec();
     let mut word = id;
@@ -32,33 +32,33 @@ pub(super) fn value_of(id: u32) -> Vec<u8> {
 }
 
 /// What a state shows at this time.
-pub(super) fn visible(state: &State, now: u64) -> [u32; KEYS] {
+pub(crate) fn visible(state: &State, now: u64) -> [u32; KEYS] {
     state.map(|entry| if entry.expires != 0 && entry.expires <= now { 0 } else { entry.id })
 }
 
-/// What a run wrote, in order.
+/// The writes of a run, in order.
 #[derive(Clone, Debug)]
-pub(super) struct History {
+pub(crate) struct History {
     /// The states after 0, 1, 2, ... writes.
-    pub(super) states: Vec<State>,
-    /// So many writes, at least, survive a power cut.
-    pub(super) durable: usize,
-    /// The state after a write that gave an error: it may have happened or not.
-    pub(super) open: Option<State>,
-    /// The states that the backup may have: one if it was made to the end, two while it is being
-    /// made anew, none as long as there is not one that was made to the end.
-    pub(super) backups: Vec<State>,
+    pub(crate) states: Vec<State>,
+    /// At least this many writes survive a power cut.
+    pub(crate) durable: usize,
+    /// The state after a write that returned an error: it may have happened or not.
+    pub(crate) open: Option<State>,
+    /// The states that the backup may have: one if it is complete, two while it is being updated,
+    /// none before the first one is complete.
+    pub(crate) backups: Vec<State>,
     /// When it was.
-    pub(super) now: u64,
+    pub(crate) now: u64,
 }
 
 impl History {
-    pub(super) fn new(now: u64) -> History {
+    pub(crate) fn new(now: u64) -> History {
         let states = vec![State::default()];
         History { states, durable: 0, open: None, backups: Vec::new(), now }
     }
 
-    pub(super) fn last(&self) -> &State {
+    pub(crate) fn last(&self) -> &State {
         &self.states[self.states.len() - 1]
     }
 
@@ -68,17 +68,17 @@ impl History {
     }
 }
 
-pub(super) fn open_at(disk: &Arc<SimDisk>, dir: &str) -> Result<LogStore> {
+pub(crate) fn open_at(disk: &Arc<SimDisk>, dir: &str) -> Result<LogStore> {
     LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(dir), options())
 }
 
-/// Ends a store as the death of its process would: nothing is written any more.
-pub(super) fn kill(store: LogStore) {
-    let _ = store.shared.failed.set("killed by a test".to_string());
+/// Ends a store as a process crash does: nothing more is written.
+pub(crate) fn kill(store: LogStore) {
+    let _ = store.shared.dir.failed.set("killed by a test".to_string());
 }
 
-/// What the store holds, by number of value; a sentence if a value is none that was ever written.
-pub(super) fn content(store: &LogStore) -> std::result::Result<[u32; KEYS], String> {
+/// The content of the store by number of value; a message if a value was never written.
+pub(crate) fn content(store: &LogStore) -> std::result::Result<[u32; KEYS], String> {
     let mut found = [0; KEYS];
     for (n, found) in found.iter_mut().enumerate() {
         let value = store.get(&key(n)).map_err(|e| format!("get of key {n}: {e}"))?;
@@ -97,7 +97,7 @@ pub(super) fn content(store: &LogStore) -> std::result::Result<[u32; KEYS], Stri
     Ok(found)
 }
 
-/// What is done with an image after it was found right.
+/// What is done with an image after it was checked.
 #[derive(Clone, Copy)]
 enum After {
     Close,
@@ -106,9 +106,9 @@ enum After {
     Compact,
 }
 
-/// Opens an image and compares it with the history; then writes, ends in a way that `turn` chooses,
-/// opens again and compares once more. A sentence for people if something is wrong.
-pub(super) fn check(
+/// Opens an image and compares it with the history, then writes, ends in a way that `turn` chooses,
+/// reopens and compares again. Returns a message if something is wrong.
+pub(crate) fn check(
     image: &Arc<SimDisk>,
     history: &History,
     turn: u64,
@@ -147,7 +147,7 @@ pub(super) fn check(
         After::Kill => kill(store),
         After::PowerCut => {
             kill(store);
-            // Everything is lost that may be lost.
+            // All data that is not durable is lost.
             again = image.images(turn, 2).pop().ok_or("no image")?.1;
         }
         After::Compact => {

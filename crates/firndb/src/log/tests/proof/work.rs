@@ -1,32 +1,32 @@
-//! A run: a store on a simulated disk, driven while its history is noted.
+//! A run: a store on a simulated disk, whose history is recorded.
 
 use super::oracle::{Entry, History, State, content, kill, open_at, value_of, visible};
 use super::{BACKUP, DIR, KEYS, NOW, Rng, key};
 use crate::disk::SimDisk;
-use crate::log::reserve::Need;
+use crate::log::tests::Steps;
 use crate::log::{Batch, Durability, Expiry, LogStore, Snapshot, WriteOptions};
 use crate::{ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// See the head of this file. After the first error nothing more is done, unless `goes_on`.
-pub(super) struct Run {
+/// A run. After the first error nothing more is done, unless `goes_on`.
+pub(crate) struct Run {
     disk: Arc<SimDisk>,
-    pub(super) store: Option<LogStore>,
-    pub(super) random: Rng,
-    pub(super) history: History,
+    pub(crate) store: Option<LogStore>,
+    pub(crate) random: Rng,
+    pub(crate) history: History,
     snapshot: Option<(Snapshot, State)>,
     next_id: u32,
-    /// After an error look what came of it, and work on.
+    /// After an error, find out whether the write happened, and continue.
     goes_on: bool,
-    pub(super) errors: usize,
-    /// What was seen that must not be.
-    pub(super) wrong: Option<String>,
+    pub(crate) errors: usize,
+    /// The violation that was seen.
+    pub(crate) wrong: Option<String>,
 }
 
 impl Run {
-    pub(super) fn begin(disk: &Arc<SimDisk>, seed: u64, goes_on: bool) -> Run {
+    pub(crate) fn begin(disk: &Arc<SimDisk>, seed: u64, goes_on: bool) -> Run {
         NOW.set(1_000_000);
         let mut run = Run {
             disk: Arc::clone(disk),
@@ -43,8 +43,8 @@ impl Run {
         run
     }
 
-    /// The history, and the store's process dies.
-    pub(super) fn end(mut self) -> History {
+    /// Ends the store as a process crash does. Returns the history.
+    pub(crate) fn end(mut self) -> History {
         self.history.now = NOW.get();
         self.snapshot = None;
         if let Some(store) = self.store.take() {
@@ -60,14 +60,14 @@ impl Run {
         }
     }
 
-    /// A value that was never written before, of about this length.
+    /// A new value of about this length.
     fn fresh(&mut self, length: u64) -> u32 {
         let id = self.next_id << 14 | length.clamp(4, 0x3FFF) as u32;
         self.next_id += 1;
         id
     }
 
-    /// Does something that leads to the state `next`.
+    /// Performs an operation that leads to the state `next`.
     fn step(&mut self, next: State, is_sync: bool, act: impl FnOnce(&LogStore) -> Result<()>) {
         let Some(store) = &self.store else { return };
         match act(store) {
@@ -85,7 +85,7 @@ impl Run {
         }
     }
 
-    /// An error: whether the write happened is open, and nothing more is done.
+    /// After an error the write may have happened or not, and nothing more is done.
     fn stop(&mut self, next: State) {
         self.errors += 1;
         self.history.open = Some(next);
@@ -93,15 +93,15 @@ impl Run {
         kill(self.store.take().expect("there was a store to give the error"));
     }
 
-    /// An error: the store shows whether the write happened, and the work goes on.
+    /// After an error, reads from the store whether the write happened, and continues.
     fn look(&mut self, next: State) {
         self.errors += 1;
         let Some(store) = &self.store else { return };
         let now = NOW.get();
         match content(store) {
             Ok(found) if found == visible(self.history.last(), now) => {
-                // Perhaps it is in the log all the same, when the store is opened again.
-                if store.shared.failed.get().is_some() {
+                // The write may still be in the log when the store is opened again.
+                if store.shared.dir.failed.get().is_some() {
                     self.stop(next);
                 }
             }
@@ -111,17 +111,17 @@ impl Run {
                 let what = format!("after an error: {found:?}, neither {last:?} nor {next:?}");
                 self.wrong = Some(what);
             }
-            // The disk may refuse reads as well.
+            // The disk may refuse reads too.
             Err(_) => self.stop(next),
         }
     }
 
-    pub(super) fn put(&mut self, n: usize, length: u64, is_sync: bool) {
+    pub(crate) fn put(&mut self, n: usize, length: u64, is_sync: bool) {
         self.put_until(n, length, is_sync, None);
     }
 
     /// A put that expires after `ttl` milliseconds.
-    pub(super) fn put_until(&mut self, n: usize, length: u64, is_sync: bool, ttl: Option<u64>) {
+    pub(crate) fn put_until(&mut self, n: usize, length: u64, is_sync: bool, ttl: Option<u64>) {
         let id = self.fresh(length);
         let mut next = *self.history.last();
         next[n % KEYS] = Entry { id, expires: ttl.map_or(0, |ttl| NOW.get() + ttl) };
@@ -131,7 +131,7 @@ impl Run {
         self.step(next, is_sync, |store| store.put_with(&key, &value, options));
     }
 
-    pub(super) fn delete(&mut self, n: usize, is_sync: bool) {
+    pub(crate) fn delete(&mut self, n: usize, is_sync: bool) {
         let mut next = *self.history.last();
         // The delete of an absent key writes nothing, so it makes nothing durable.
         let is_there = visible(&next, NOW.get())[n % KEYS] != 0;
@@ -143,7 +143,7 @@ impl Run {
     }
 
     /// A batch over these keys; every third of them is deleted.
-    pub(super) fn batch(&mut self, keys: &[usize], length: u64, is_sync: bool) {
+    pub(crate) fn batch(&mut self, keys: &[usize], length: u64, is_sync: bool) {
         let (mut batch, mut next) = (Batch::new(), *self.history.last());
         for (i, n) in keys.iter().map(|n| n % KEYS).enumerate() {
             if i % 3 == 2 {
@@ -159,7 +159,7 @@ impl Run {
     }
 
     /// Changes when a key expires: `ttl` milliseconds from now, or never.
-    pub(super) fn set_expiry(&mut self, n: usize, is_sync: bool, ttl: Option<u64>) {
+    pub(crate) fn set_expiry(&mut self, n: usize, is_sync: bool, ttl: Option<u64>) {
         let (n, mut next) = (n % KEYS, *self.history.last());
         // The change of an absent key writes nothing, so it makes nothing durable.
         let is_there = visible(&next, NOW.get())[n] != 0;
@@ -175,11 +175,11 @@ impl Run {
     }
 
     /// A read-modify-write of a key.
-    pub(super) fn update(&mut self, n: usize, length: u64, is_sync: bool) {
+    pub(crate) fn update(&mut self, n: usize, length: u64, is_sync: bool) {
         let (n, id) = (n % KEYS, self.fresh(length));
         let mut next = *self.history.last();
         let old = visible(&next, NOW.get())[n];
-        // What has expired is gone, and its expiry with it.
+        // An expired record is absent, and so is its expiry.
         next[n] = Entry { id, expires: if old == 0 { 0 } else { next[n].expires } };
         let mut saw = old;
         self.step(next, is_sync, |store| {
@@ -195,12 +195,12 @@ impl Run {
         }
     }
 
-    /// Something that changes no value.
-    pub(super) fn quietly(&mut self, act: impl FnOnce(&LogStore) -> Result<()>) {
+    /// An operation that changes no value.
+    pub(crate) fn quietly(&mut self, act: impl FnOnce(&LogStore) -> Result<()>) {
         self.step(*self.history.last(), false, act);
     }
 
-    pub(super) fn sync(&mut self) {
+    pub(crate) fn sync(&mut self) {
         self.quietly(LogStore::sync);
         self.now_durable();
     }
@@ -212,8 +212,8 @@ impl Run {
         }
     }
 
-    /// One step of upkeep, or all there are.
-    pub(super) fn maintain(&mut self, steps: usize) {
+    /// Does up to this many steps of maintenance.
+    pub(crate) fn maintain(&mut self, steps: usize) {
         for _ in 0..steps {
             let mut did = false;
             self.quietly(|store| {
@@ -226,36 +226,36 @@ impl Run {
         }
     }
 
-    pub(super) fn compact(&mut self, threshold: f64) {
+    pub(crate) fn compact(&mut self, threshold: f64) {
         self.quietly(|store| store.compact(threshold).map(|_| ()));
     }
 
-    /// Compacts one of the segments that may be, as if that had begun before the last puts.
-    pub(super) fn evacuate(&mut self) {
+    /// Compacts one of the removable segments, as if that had begun before the last puts.
+    pub(crate) fn evacuate(&mut self) {
         let any = self.random.below(1000) as usize;
         self.quietly(|store| {
-            let last = store.shared.unsettled()?.link_durable;
-            let mut segments = store.shared.table.load().in_order();
+            let last = store.shared.lock_writer()?.link_durable;
+            let mut segments = store.shared.segments();
             segments.retain(|segment| segment.number <= last && segment.hint.get().is_some());
             let victim = segments.get(any % segments.len().max(1));
-            victim.map_or(Ok(()), |victim| store.shared.evacuate(victim))
+            victim.map_or(Ok(()), |victim| store.evacuate(victim))
         });
     }
 
-    /// Makes hints of all sealed segments and a checkpoint.
-    pub(super) fn checkpoint(&mut self) {
+    /// Writes the hints of all sealed segments and a checkpoint.
+    pub(crate) fn checkpoint(&mut self) {
         self.quietly(|store| {
-            while store.shared.seal()? {}
-            store.shared.write_checkpoint()
+            while store.seal()? {}
+            store.checkpoint()
         });
     }
 
     /// Begins a new segment.
-    pub(super) fn roll(&mut self) {
-        self.quietly(|store| store.shared.writer()?.roll(&store.shared, 0, 0, Need::Fill));
+    pub(crate) fn roll(&mut self) {
+        self.quietly(|store| store.roll());
     }
 
-    pub(super) fn backup(&mut self) {
+    pub(crate) fn backup(&mut self) {
         let state = *self.history.last();
         if !self.history.backups.is_empty() {
             self.history.backups.push(state);
@@ -268,7 +268,7 @@ impl Run {
     }
 
     /// Closes and opens.
-    pub(super) fn reopen(&mut self) {
+    pub(crate) fn reopen(&mut self) {
         self.snapshot = None;
         let Some(store) = self.store.take() else { return };
         match store.close() {
@@ -280,13 +280,13 @@ impl Run {
         }
     }
 
-    /// The process dies, and another one opens the store.
-    pub(super) fn kill(&mut self) {
+    /// The process crashes, and another one opens the store.
+    pub(crate) fn kill(&mut self) {
         self.snapshot = None;
         let Some(store) = self.store.take() else { return };
-        // What a failed sync lost is still in memory: opening would take it for durable, and only
-        // a restart of the machine shows what is there.
-        let is_failed = store.shared.failed.get().is_some();
+        // Data that a failed sync lost is still in the page cache. An opening would treat it as
+        // durable; only a restart of the machine shows the real state.
+        let is_failed = store.shared.dir.failed.get().is_some();
         kill(store);
         if !is_failed {
             self.open();
@@ -295,12 +295,12 @@ impl Run {
     }
 
     /// Lets time pass.
-    pub(super) fn wait(&mut self, milliseconds: u64) {
+    pub(crate) fn wait(&mut self, milliseconds: u64) {
         NOW.set(NOW.get() + milliseconds);
     }
 
-    /// Takes a snapshot, or looks at the one that was taken.
-    pub(super) fn snapshot(&mut self) {
+    /// Takes a snapshot, or checks the one that was taken.
+    pub(crate) fn snapshot(&mut self) {
         let Some(store) = &self.store else { return };
         match self.snapshot.take() {
             None => self.snapshot = Some((store.snapshot(), *self.history.last())),
@@ -309,7 +309,7 @@ impl Run {
                     let expected = (id != 0).then(|| value_of(id));
                     match snapshot.get(&key(n)) {
                         Ok(found) if found == expected => {}
-                        // Where records are read from the disk, it may refuse that.
+                        // With buffered access the disk may refuse reads.
                         Err(e) if self.goes_on && e.kind() == ErrorKind::Io => self.errors += 1,
                         _ => self.wrong = Some(format!("a snapshot shows another key {n}")),
                     }
@@ -319,14 +319,14 @@ impl Run {
     }
 
     /// Compares the store with the history.
-    pub(super) fn compare(&mut self) {
+    pub(crate) fn compare(&mut self) {
         let Some(store) = &self.store else { return };
         let expected = visible(self.history.last(), NOW.get());
         match content(store) {
             Ok(found) if found == expected => {}
             Ok(found) => self.wrong = Some(format!("found {found:?}, not {expected:?}")),
             Err(_) if self.errors > 0 => {}
-            // Where records are read from the disk, it may refuse that.
+            // With buffered access the disk may refuse reads.
             Err(what) if self.goes_on && what.contains("simulated EIO") => self.errors += 1,
             Err(what) => self.wrong = Some(what),
         }

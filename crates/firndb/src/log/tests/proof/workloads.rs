@@ -1,11 +1,11 @@
-//! Pieces of work, each around one thing that a store does, small enough to crash everywhere.
+//! Workloads, each around one feature of a store, small enough to crash at every operation.
 
 use super::work::Run;
 
-/// A piece of work with a name.
-pub(super) type Workload = (&'static str, fn(&mut Run));
+/// A named workload.
+pub(crate) type Workload = (&'static str, fn(&mut Run));
 
-pub(super) const ALL: &[Workload] = &[
+pub(crate) const ALL: &[Workload] = &[
     ("puts without sync", puts),
     ("puts with sync", synced_puts),
     ("both durabilities mixed", mixed),
@@ -25,7 +25,7 @@ pub(super) const ALL: &[Workload] = &[
     ("many small records", small_records),
     ("compaction of everything", compactions),
     ("compaction step by step", steps),
-    ("compaction beside puts", beside_puts),
+    ("compaction during puts", compaction_during_puts),
     ("deletes and compaction", tombstones),
     ("compaction, then process death", compact_and_die),
     ("expiry", expiry),
@@ -184,7 +184,7 @@ fn checkpoints(run: &mut Run) {
     run.delete(2, true);
 }
 
-/// What the checkpoint knows to be overwritten or deleted was so only in the unsynced tail.
+/// Records that the checkpoint treats as overwritten or deleted were so only by the unsynced tail.
 fn checkpoint_over_tail(run: &mut Run) {
     for n in 0..6 {
         run.put(n, 200, false);
@@ -200,8 +200,7 @@ fn checkpoint_over_tail(run: &mut Run) {
     }
 }
 
-/// Records of one size, so that one that is written after a torn end may end where an old one
-/// begins.
+/// Records of one size, so that a record written after a torn end may end where an old one begins.
 fn small_records(run: &mut Run) {
     for n in 0..70 {
         run.put(n % 3, 16, false);
@@ -235,12 +234,12 @@ fn steps(run: &mut Run) {
     run.compare();
 }
 
-/// Puts over what compaction is about to move, that nothing has settled.
-fn beside_puts(run: &mut Run) {
+/// Deferred puts over records that compaction is about to move.
+fn compaction_during_puts(run: &mut Run) {
     for _ in 0..2 {
         layers(run);
         run.sync();
-        run.roll(); // Its link says that what is before it is durable.
+        run.roll(); // Its link states that everything before it is durable.
         run.checkpoint();
         for _ in 0..3 {
             for _ in 0..3 {
@@ -293,8 +292,8 @@ fn expiry(run: &mut Run) {
 }
 
 fn expiry_and_compaction(run: &mut Run) {
-    // Values that stay, and under the ones that expire older ones: in a segment that is not
-    // compacted as long as most of it is live.
+    // Values that do not expire, and older versions of those that do, in a segment that is not
+    // compacted while most of it is live.
     run.put(6, 1800, false);
     run.put(7, 1500, false);
     for n in 0..6 {
@@ -331,8 +330,8 @@ fn changed_expiry(run: &mut Run) {
     run.compact(0.2);
     run.wait(70);
     run.compare();
-    run.update(5, 60, false); // Expired: the new one stays.
-    run.set_expiry(3, true, None); // Expired: it stays so.
+    run.update(5, 60, false); // Expired: the new record does not expire.
+    run.set_expiry(3, true, None); // Expired: it remains absent.
     run.kill();
     run.compact(0.0);
     run.wait(200);

@@ -1,8 +1,9 @@
 //! Builds points: sorts documents into leaves, and encodes these. `points/mod.rs` has the format.
 
+use crate::bytes::elias_fano;
 use crate::bytes::int::Encoder;
 use crate::bytes::packed::{PackedWriter, width};
-use crate::search::codec::points::{CoordinateKind, END, GROUP, LEAF, low_bits};
+use crate::search::codec::points::{CoordinateKind, END, GROUP, LEAF, documents_layout, low_bits};
 
 /// A document and its two coordinates.
 #[derive(Clone, Copy)]
@@ -90,13 +91,7 @@ pub(crate) fn push_leaf(
         let values = leaf.iter().map(|entry| entry.at[field] - least);
         push_packed(values, bits, area);
     }
-    push_packed(leaf.iter().map(|entry| entry.doc & ((1 << low) - 1)), low, area);
-    let mut highs = [0u8; LEAF / 4];
-    for (i, entry) in leaf.iter().enumerate() {
-        let bit = (entry.doc >> low) as usize + i;
-        highs[bit / 8] |= 1 << (bit % 8);
-    }
-    area.extend_from_slice(&highs);
+    elias_fano::encode(leaf.iter().map(|entry| entry.doc.into()), documents_layout(low), area);
 }
 
 /// Appends 64 packed numbers; missing ones are 0.

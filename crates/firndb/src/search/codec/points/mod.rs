@@ -22,15 +22,16 @@
 //!                   the same for the second, the low bits of the documents, 16 bytes of high bits
 //! end - 64    64    zeros
 //! ```
-//! The last leaf is padded with zeros. The documents of a leaf ascend and are Elias-Fano coded: bit
-//! `(d >> low) + i` of the high bits is set for document d with index i, and `low` is chosen so
-//! that high parts are below 64. If a document lacks one of the two values, its coordinate is the
-//! number of the field's keys or, if points hold values, the span (the largest value plus one).
+//! The last leaf is padded with zeros. The documents of a leaf ascend and are Elias-Fano coded
+//! (`bytes/elias_fano/`), with as many low bits as leave at most 64 buckets. If a document lacks
+//! one of the two values, its coordinate is the number of the field's keys or, if points hold
+//! values, the span (the largest value plus one).
 #![expect(unsafe_code, reason = "calling a function compiled for features that were just detected")]
 
 mod build;
 pub(crate) mod choice;
 
+use crate::bytes::elias_fano::{EliasFano, Layout};
 use crate::bytes::int::{Encoder, u32_at, u64_at};
 use crate::bytes::packed::width;
 use crate::search::codec::points::build::{Entry, group_entry, push_leaf};
@@ -50,6 +51,11 @@ pub(crate) const END: usize = 64;
 /// The number of low bits of a document.
 pub(crate) fn low_bits(documents: usize) -> u8 {
     width((documents as u64).saturating_sub(1)).saturating_sub(6)
+}
+
+/// The layout of the documents of a leaf: 64 values in at most 64 buckets.
+pub(crate) fn documents_layout(low: u8) -> Layout {
+    Layout { low: low.into(), lows: LEAF / 8 * usize::from(low), highs: LEAF / 4 }
 }
 
 /// What the coordinates are.
@@ -340,22 +346,9 @@ impl<'a> Points<'a> {
     #[inline(always)]
     fn documents(&self, leaf: &Leaf, found: u64, each: &mut impl FnMut(u32)) {
         let bits = usize::from(leaf.bits[0]) + usize::from(leaf.bits[1]);
-        let lows = self.area.get(leaf.at.wrapping_add(LEAF / 8 * bits)..).unwrap_or(&[]);
-        let end = LEAF / 8 * usize::from(self.low);
-        let (mut i, mut found) = (0u32, found);
-        for word in 0..2 {
-            let mut highs = u64_at(lows, end + 8 * word);
-            while highs != 0 && found != 0 {
-                let bit = highs.trailing_zeros() + 64 * word as u32;
-                highs &= highs - 1;
-                if found & 1 == 1 {
-                    let high = bit.wrapping_sub(i) << self.low;
-                    each(high | packed(lows, self.low, i as usize));
-                }
-                found >>= 1;
-                i += 1;
-            }
-        }
+        let bytes = self.area.get(leaf.at.wrapping_add(LEAF / 8 * bits)..).unwrap_or(&[]);
+        let docs = EliasFano::new(bytes, 0, documents_layout(self.low));
+        docs.for_each_in(found, &mut |doc| each(doc as u32));
     }
 }
 

@@ -2,6 +2,7 @@
 //! corrupt bytes are harmless.
 
 use crate::bytes::int::Encoder;
+use crate::bytes::testing::print_nanoseconds;
 use crate::search::codec::column::MISSING;
 use crate::search::codec::points::build::encode;
 use crate::search::codec::points::*;
@@ -148,4 +149,52 @@ fn corrupt_points_return_some_documents() {
             assert!(points.count(window) <= 79 * 64);
         });
     }
+}
+
+#[test]
+#[ignore = "prints times"]
+fn times_of_windows() {
+    let mut rng = Rng(9);
+    let (documents, distinct) = (400_000, [50_000, 50_000]);
+    let ords = fields(&mut rng, documents, distinct, false);
+    let bytes = encode([&ords[0], &ords[1]], distinct, CoordinateKind::Ordinals);
+    println!("{} bytes of {documents} documents", bytes.len());
+    let points = Points::new(&bytes, documents as u32, CoordinateKind::Ordinals).unwrap();
+    for side in [500, 5_000, 50_000] {
+        let windows: Vec<Window> = (0..40)
+            .map(|_| [0, 1].map(|f| ords[f][rng.below(documents)].saturating_sub(side / 2)))
+            .map(|at| at.map(|at| (at, at + side)))
+            .collect();
+        let found: u64 = windows.iter().map(|window| points.count(*window)).sum();
+        println!("{found} documents in {} windows", windows.len());
+        print_nanoseconds(&format!("points, side {side}: count, per window"), || {
+            (windows.len(), windows.iter().map(|window| points.count(*window)).sum())
+        });
+        let mut bits = vec![0; documents / 64 + 1];
+        print_nanoseconds(&format!("points, side {side}: add, per document"), || {
+            windows.iter().for_each(|window| points.add(*window, &mut bits));
+            (found as usize, bits[77])
+        });
+        let mut docs = Vec::new();
+        print_nanoseconds(&format!("points, side {side}: next, per document"), || {
+            let mut sum = 0;
+            for window in &windows {
+                let mut group = 0;
+                while points.next(*window, &mut group, &mut docs) {
+                    sum += u64::from(docs[0]);
+                    docs.clear();
+                }
+            }
+            (found as usize, sum)
+        });
+    }
+    print_nanoseconds("points: each entry", || {
+        let mut sum = 0;
+        points.each_entry(|doc, at| sum += u64::from(doc ^ at[0] ^ at[1]));
+        (documents, sum)
+    });
+    print_nanoseconds("points: encode, per document", || {
+        let bytes = encode([&ords[0], &ords[1]], distinct, CoordinateKind::Ordinals);
+        (documents, bytes.len() as u64)
+    });
 }

@@ -1,13 +1,12 @@
-//! Builds the postings of a field: for each key the documents that have it, in the form that takes
-//! the least space.
+//! Builds the postings of a field: the documents of each key, in the smallest form.
 //!
 //! | form | bytes | chosen for a key if |
 //! |---|---|---|
-//! | slice | documents x bits / 8, or less if divided: `slices.rs` | nothing below is smaller |
-//! | bitset | an eighth of all documents: `bitset.rs` | about 1/20 have the key, or more |
-//! | runs | 8 a run | documents of a key stand together: runs take half the space |
-//! | column | 0 | the field has one of 3 to 8 bits, and 1/1024 of them or more have the key |
-//! | none | 0 | the offsets say it all, of an ordered field, or points or a scan of the column do |
+//! | slice | documents x bits / 8, or less if divided: `slices.rs` | no other form is smaller |
+//! | bitset | an eighth of all documents: `bitset.rs` | about 1/20 of all documents have it |
+//! | runs | 8 per run of consecutive documents | runs take half the space of a bitset |
+//! | column | 0 | the column has 3 to 8 bits, and at least 1/1024 of all documents have the key |
+//! | none | 0 | offsets of an ordered field, points, or a scan of the column replace postings |
 
 use crate::bytes::increasing;
 use crate::bytes::int::Encoder;
@@ -18,17 +17,19 @@ use crate::search::codec::slices::{self, SlicesWriter};
 use crate::search::format::FieldMeta;
 use std::ops::Range;
 
-/// A key of fewer than one document in so many keeps its list where others are found by a scan of
-/// the column.
+/// Where a scan of the column replaces lists, a key of fewer than 1/`RARE` of all documents keeps
+/// its list.
 const RARE: usize = 1024;
-/// Runs are the fastest of all forms if they take at most this share of a bitset.
+/// Runs are the fastest form if they take less than 1/`FEW_RUNS` of the space of a bitset.
 const FEW_RUNS: usize = 64;
-/// Bytes of an entry of the special forms.
+/// Bytes per entry of SPECIAL_FORMS: ordinal, number of runs (0 for a bitset, or [`IN_COLUMN`]),
+/// offset in BITSETS or RUNS, postings of all earlier special forms.
 pub(crate) const SPECIAL_FORM: usize = 24;
-/// In the place of the number of runs: the documents of the key are found in the column.
+/// Stored as the number of runs: the documents of the key are only in the column.
 pub(crate) const IN_COLUMN: u32 = u32::MAX;
 
-/// The parts OFFSETS, SLICES, PLACES, SPECIAL_FORMS, BITSETS and RUNS; empty ones are not written.
+/// The sections OFFSETS, SLICES, PLACES, SPECIAL_FORMS, BITSETS and RUNS. Empty ones are not
+/// written.
 #[derive(Default)]
 pub(crate) struct Encoded {
     pub(crate) offsets: Vec<u8>,
@@ -39,19 +40,19 @@ pub(crate) struct Encoded {
     pub(crate) runs: Vec<u8>,
 }
 
-/// Documents by key: those of key o are `docs[offsets[o]..offsets[o + 1]]`, ascending.
+/// Documents by ordinal: those of ordinal `o` are `docs[offsets[o]..offsets[o + 1]]`, ascending.
 pub(crate) struct Inverted {
     pub(crate) offsets: Vec<u32>,
     pub(crate) docs: Vec<u32>,
 }
 
-/// A counting sort of the documents by ordinal. There are less than 2^32 values.
+/// Sorts the documents by ordinal, with a counting sort. There must be fewer than 2^32 values.
 pub(crate) fn invert(ordinals: &Ordinals, distinct: usize) -> Inverted {
     let all = match ordinals {
         Ordinals::Single(ords) | Ordinals::Multi { ords, .. } => ords,
     };
-    // Those of ordinal o are counted two places behind it. So, once the counts are summed up, the
-    // place behind it says where its documents begin, and when they are all there, where they end.
+    // The count of ordinal o is at o + 2. After the prefix sum, entry o + 1 is where the documents
+    // of o begin; it then serves as the insert position, and finally is where they end.
     let mut offsets = vec![0u32; distinct + 2];
     all.iter().filter(|&&ord| ord != MISSING).for_each(|&ord| offsets[ord as usize + 2] += 1);
     for i in 2..offsets.len() {
@@ -84,9 +85,9 @@ enum Form {
     Column,
 }
 
-/// Documents of the first and of the last keys of a sortable field that have lists though others
-/// are scanned for: enough for a page of an order, of which a filter leaves little.
-const ENDS: usize = 1 << 13;
+/// In a sortable scanned field, the first and the last keys keep lists, up to this many documents
+/// at each end: enough to fill a page of an ordered query with a selective filter without a scan.
+const LISTED_ENDS: usize = 1 << 13;
 
 impl Inverted {
     fn of(&self, ord: usize) -> &[u32] {
@@ -97,8 +98,8 @@ impl Inverted {
         self.offsets.len() - 1
     }
 
-    /// Chooses and writes the form of every key. `narrow` says that the field's column is scanned for keys
-    /// of many documents instead of reading lists.
+    /// Chooses the form of each key and encodes the postings. If `narrow`, a scan of the column
+    /// replaces the lists of keys with many documents.
     pub(crate) fn encode(&self, documents: usize, narrow: bool, meta: &mut FieldMeta) -> Encoded {
         let offsets = self.offsets.iter().map(|&sum| u64::from(sum));
         let mut out = Encoded { offsets: increasing::encode(offsets), ..Encoded::default() };
@@ -113,23 +114,24 @@ impl Inverted {
         }
         let forms: Vec<(u32, Form)> = self.special_forms(documents, meta.slice_bits, narrow);
         meta.special_forms = forms.len() as u32;
-        self.write_exceptions(&forms, documents, &mut out);
+        self.write_special_forms(&forms, documents, &mut out);
         let gaps: Vec<Range<usize>> =
             forms.iter().map(|(ord, _)| *ord as usize..*ord as usize + 1).collect();
         self.write_slices(documents, &gaps, &mut out, meta);
         out
     }
 
-    /// The keys of a scanned field that have no lists. Orders begin with the others: a page of one
-    /// is found without a pass over the column.
+    /// The ordinals of a scanned field that have no lists. In a sortable field the ordinals at both
+    /// ends have lists (see [`LISTED_ENDS`]).
     pub(crate) fn without_lists(&self, documents: usize, sortable: bool) -> (u32, u32) {
-        let (all, most) = (self.docs.len(), if sortable { ENDS.min(documents / 16) } else { 0 });
+        let (all, most) =
+            (self.docs.len(), if sortable { LISTED_ENDS.min(documents / 16) } else { 0 });
         let first = self.offsets.partition_point(|&sum| sum as usize <= most) - 1;
         let end = self.offsets.partition_point(|&sum| (sum as usize) < all.saturating_sub(most));
         if first < end { (first as u32, end as u32) } else { (0, 0) }
     }
 
-    /// The keys for which something takes less than whole numbers.
+    /// The keys for which another form is smaller than a slice, and the forms.
     fn special_forms(&self, documents: usize, bits: u8, scanned: bool) -> Vec<(u32, Form)> {
         let bitset = bitset::size(documents) + SPECIAL_FORM;
         let mut forms = Vec::new();
@@ -137,10 +139,10 @@ impl Inverted {
             let docs = self.of(ord);
             let slice = docs.len() * usize::from(bits) / 8;
             if slice <= SPECIAL_FORM + 8 {
-                continue; // Nothing else is smaller: a special form alone takes as much.
+                continue; // The entry of a special form alone is as large.
             }
             let runs = count_runs(docs) * 8;
-            // Bitsets are the fastest to combine: runs must save half of them.
+            // Bitsets are the fastest to combine: runs must take half the space.
             let as_runs = 2 * runs + SPECIAL_FORM;
             let form = match scanned && docs.len() >= documents / RARE {
                 true if runs < bitset / FEW_RUNS => Form::Runs,
@@ -154,8 +156,8 @@ impl Inverted {
         forms
     }
 
-    /// Writes special forms, bitsets and runs.
-    fn write_exceptions(&self, forms: &[(u32, Form)], documents: usize, out: &mut Encoded) {
+    /// Writes the sections SPECIAL_FORMS, BITSETS and RUNS.
+    fn write_special_forms(&self, forms: &[(u32, Form)], documents: usize, out: &mut Encoded) {
         let (mut special_forms, mut runs) = (Encoder::default(), Encoder::default());
         let mut removed = 0;
         for (ord, form) in forms {
@@ -193,7 +195,7 @@ impl Inverted {
         (out.special_forms, out.runs) = (special_forms.0, runs.0);
     }
 
-    /// Writes the documents of all keys but those in some ranges, which ascend.
+    /// Writes the slices of all keys except those in `gaps`, which are ascending ranges.
     fn write_slices(
         &self,
         documents: usize,

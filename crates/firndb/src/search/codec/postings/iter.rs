@@ -1,31 +1,31 @@
-//! A walk over documents, whatever form their postings have.
+//! Iterates over the documents of postings in any form.
 
-use super::{BLOCK, Kept, Pieces, Postings};
 use crate::bytes::int::u32_at;
+use crate::search::codec::postings::{BLOCK, Postings, PostingsRange, SpecialForm};
 use crate::search::simd::scan::{self, Keys};
 
-/// Walks over the documents of some pieces, block by block.
+/// An iterator over the documents of a range, in blocks.
 pub(crate) struct PostingsIter {
-    pieces: Pieces,
-    /// Place inside the first special form: run and document in it, or word of a bitset; the next
-    /// group of points; or, behind all other special forms, the next word of the column.
+    range: PostingsRange,
+    /// The position in the current form: the run and the document in it, the word of a bitset, the
+    /// group of points, or the word of the column, which comes last.
     at: (usize, u32),
-    /// Those whose documents are in the column, of the special forms that were looked at.
+    /// The ordinals to find in the column, of the special forms visited so far.
     keys: Keys,
 }
 
 impl PostingsIter {
-    pub(crate) fn new(pieces: Pieces) -> PostingsIter {
-        PostingsIter { pieces, at: (0, 0), keys: Keys::default() }
+    pub(crate) fn new(range: PostingsRange) -> PostingsIter {
+        PostingsIter { range, at: (0, 0), keys: Keys::default() }
     }
 
-    /// Replaces `out` by the next documents, about [`BLOCK`] of them, of points a group; false at
-    /// the end.
+    /// Replaces `out` by the next block of about [`BLOCK`] documents, or by a group of points;
+    /// false at the end.
     pub(crate) fn next(&mut self, postings: &Postings, out: &mut Vec<u32>) -> bool {
         self.next_block(postings, BLOCK, out)
     }
 
-    /// The same with about `size` documents, at most [`BLOCK`], where they are cheap to divide.
+    /// The same with about `size` documents, at most [`BLOCK`], where smaller blocks are cheap.
     pub(crate) fn next_block(
         &mut self,
         postings: &Postings,
@@ -33,39 +33,39 @@ impl PostingsIter {
         out: &mut Vec<u32>,
     ) -> bool {
         out.clear();
-        let (first, last) = self.pieces.documents;
+        let (first, last) = self.range.documents;
         if first < last.min(postings.documents) {
             let end = last.min(postings.documents).min(first + BLOCK as u32);
             out.extend(first..end);
-            self.pieces.documents.0 = end;
+            self.range.documents.0 = end;
             return true;
         }
-        if let (Some(window), Some((points, _))) = (self.pieces.window, postings.points) {
+        if let (Some(window), Some((points, _))) = (self.range.window, postings.points) {
             return points.next(window, &mut self.at.0, out);
         }
-        if postings.slices.next(&mut self.pieces.slice, size, out) {
+        if postings.slices.next(&mut self.range.slice, size, out) {
             return true;
         }
-        while self.pieces.special_forms.0 < self.pieces.special_forms.1 {
-            let x = self.pieces.special_forms.0;
-            let more = match postings.kept(x) {
-                Kept::Bitset(bitset) => bitset.next(&mut self.at.0, BLOCK - 64, out),
-                Kept::Runs(runs) => self.next_runs(runs, postings.documents, out),
-                Kept::Column => {
-                    // All of them at once, when there are no others.
+        while self.range.special_forms.0 < self.range.special_forms.1 {
+            let x = self.range.special_forms.0;
+            let more = match postings.special_form(x) {
+                SpecialForm::Bitset(bitset) => bitset.next(&mut self.at.0, BLOCK - 64, out),
+                SpecialForm::Runs(runs) => self.next_runs(runs, postings.documents, out),
+                SpecialForm::Column => {
+                    // One scan for all of them, after the other forms.
                     self.keys.join(&postings.keys_in_column((x, x + 1)));
                     false
                 }
             };
             if !more {
-                self.pieces.special_forms.0 += 1;
+                self.range.special_forms.0 += 1;
                 self.at = (0, 0);
             }
             if !out.is_empty() {
                 return true;
             }
         }
-        let wanted = postings.wanted(self.pieces.column, self.keys);
+        let wanted = postings.scanned_ordinals(self.range.column, self.keys);
         let (Some(column), Some(wanted)) = (postings.column, wanted) else { return false };
         scan::push(column, &wanted, (&mut self.at.0, postings.documents), size, out);
         !out.is_empty()

@@ -1,5 +1,6 @@
 //! Lists of various lengths, read whole and in part, and corrupt lists.
 
+use crate::bytes::testing::print_nanoseconds;
 use crate::search::codec::slices::*;
 use crate::search::simd::kernels::tests::with_each_version;
 use crate::search::testing::Rng;
@@ -76,7 +77,7 @@ fn lists_round_trip() {
                 let inside = |doc: &&u32| (window.0..window.1).contains(doc);
                 assert!(part.iter().filter(inside).eq(wanted.iter().filter(inside)), "{at}");
                 let beside = part.iter().filter(|doc| !inside(doc)).count();
-                let low = low_bits(documents, wanted.len());
+                let low = Layout::new(documents, wanted.len()).low;
                 assert!(beside <= 2 << low, "{at}: {beside} beside the window");
             }
         });
@@ -91,10 +92,6 @@ fn lists_are_divided_if_that_saves_an_eighth() {
     assert_eq!(of(4096, 10, 400), 12, "a small partition");
     assert_eq!(of(100_000, 10, 0), 17, "nothing");
     assert_eq!(of(1 << 26, 1, 1 << 25), DIVIDED);
-    let low = |len| low_bits(1_000_000, len);
-    assert_eq!([1, 1000, 100_000, 600_000, 1_000_000].map(low), [19, 9, 3, 0, 0]);
-    assert_eq!(size_of_highs(1_000_000, 1000), (1000 + 1954) / 8 + 1);
-    assert_eq!(size_of_highs(10, usize::from(u16::MAX)), 65_545 / 8 + 1, "offsets may lie");
 }
 
 #[test]
@@ -102,8 +99,8 @@ fn encoding_matches_the_documented_format() {
     // Ten documents. Three in a list: one low bit each, five buckets. Two: two low bits, three
     // buckets.
     let (lists, places) = bytes(10, DIVIDED, &[vec![1, 2, 9], vec![4, 5]]);
-    let first = [3, 0, 0, 0, 0b0100_0101, 0b101];
-    let second = [2, 0, 0, 0, 0b0_0110, 0b0100];
+    let first = [3, 0, 0, 0, 0b101, 0b0100_0101];
+    let second = [2, 0, 0, 0, 0b0100, 0b0_0110];
     assert_eq!(lists, [&first[..], &second, &[0; END]].concat());
     assert_eq!(Increasing::new(&places, 3).unwrap().decode(), [0, 6, 12]);
 }
@@ -125,7 +122,8 @@ fn reading_corrupt_lists_terminates() {
         let mut any = |byte: &mut u8| *byte = rng.next() as u8 & rng.next() as u8;
         // The first three kinds keep the lengths, so that lists have fewer bits set than claimed.
         let each = (bytes.len() - END) / 3;
-        let highs = (0..3).map(|list| list * each + HEAD).map(|at| at..at + each / 2);
+        let lows = Layout::new(5000, entries / 3).lows;
+        let highs = (0..3).map(|list| list * each + HEAD + lows..(list + 1) * each);
         let lists = (0..3).map(|list| list * each + HEAD..(list + 1) * each);
         match round % 4 {
             0 => highs.for_each(|highs| bytes[highs].fill(0)),
@@ -155,4 +153,59 @@ fn reading_corrupt_lists_terminates() {
         });
     }
     assert!(some > 50 && short > 20, "{some} rounds gave documents, {short} fewer than they say");
+}
+
+#[test]
+#[ignore = "prints times"]
+fn times_of_divided_lists() {
+    let documents = 4_000_000;
+    for share in [4, 40, 1000] {
+        let mut rng = Rng(9);
+        let keys = (share / 4).clamp(1, 20);
+        let list = |rng: &mut Rng| -> Vec<u32> {
+            let mut doc = 0;
+            let mut docs = Vec::new();
+            loop {
+                doc += 1 + rng.below(2 * share - 1);
+                if doc >= documents {
+                    return docs;
+                }
+                docs.push(doc as u32);
+            }
+        };
+        let lists: Vec<Vec<u32>> = (0..keys).map(|_| list(&mut rng)).collect();
+        let (bytes, places) = bytes(documents, DIVIDED, &lists);
+        let entries = lists.iter().map(Vec::len).sum();
+        let head = (documents as u32, DIVIDED);
+        let slices = Slices::new((&bytes, &places), head, lists.len(), entries).unwrap();
+        println!("{} bytes of {entries} entries", bytes.len());
+        let span = slices.span(0, 0, entries);
+        let mut block = Vec::with_capacity(BLOCK);
+        for size in [BLOCK, 64] {
+            print_nanoseconds(&format!("slices, 1 of {share}: next {size}, per entry"), || {
+                let (mut span, mut sum) = (span, 0);
+                while slices.next(&mut span, size, &mut block) {
+                    sum += u64::from(block[0]) + block.len() as u64;
+                }
+                (entries, sum)
+            });
+        }
+        let mut bits = vec![0; documents / 64 + 1];
+        print_nanoseconds(&format!("slices, 1 of {share}: set, per entry"), || {
+            slices.set(span, &mut bits);
+            (entries, bits[77])
+        });
+        print_nanoseconds(&format!("slices, 1 of {share}: count, per entry"), || {
+            (entries, slices.count(span, &bits))
+        });
+        let one = slices.span(0, 0, lists[0].len());
+        let windows: Vec<u32> = (0..200).map(|_| rng.below(documents - 70_000) as u32).collect();
+        print_nanoseconds(&format!("slices, 1 of {share}: narrow, per window"), || {
+            let narrow = |&start| slices.narrow(one, (start, start + 65_536)).len() as u64;
+            (windows.len(), windows.iter().map(narrow).sum())
+        });
+        print_nanoseconds(&format!("slices, 1 of {share}: write, per entry"), || {
+            (entries, self::bytes(documents, DIVIDED, &lists).0.len() as u64)
+        });
+    }
 }

@@ -36,10 +36,10 @@ impl<'p> Lists<'p> {
         let (meta, count) = (check.meta, check.meta.special_forms as usize);
         let special_forms = check.bytes(part::SPECIAL_FORMS)?;
         let size = if count > 0 { (count + 1) * SPECIAL_FORM } else { 0 };
-        ensure(special_forms.len() == size, || "its special_forms have a wrong size".into())?;
+        ensure(special_forms.len() == size, || "its special forms have a wrong size".into())?;
         let removed = u64_at(special_forms, count * SPECIAL_FORM + 16);
         let slices = if meta.has_lists() {
-            let too_many = || Error::corrupt("it has more special_forms than postings");
+            let too_many = || Error::corrupt("it has more special forms than postings");
             let (first, end) = (meta.scanned.0 as usize, meta.scanned.1 as usize);
             let offsets = check.part.offsets(check.i)?;
             let removed = removed + offsets.get(end).saturating_sub(offsets.get(first));
@@ -90,7 +90,7 @@ impl<'p> Lists<'p> {
         }
         let (removed, says) = (self.removed, u64_at(self.special_forms, entry + 16));
         ensure(removed == says, || {
-            format!("special_forms before key {ord} have {removed} documents, not {says}")
+            format!("special forms before key {ord} have {removed} documents, not {says}")
         })?;
         self.removed += high - low;
         self.next += 1;
@@ -124,7 +124,7 @@ impl<'p> Lists<'p> {
             || (u32_at(self.special_forms, end), u64_at(self.special_forms, end + 16))
                 == (u32::MAX, self.removed);
         ensure(next == self.count && sentinel, || {
-            format!("of {} special_forms {next} are in the order of the keys", self.count)
+            format!("of {} special forms {next} are in the order of the keys", self.count)
         })?;
         let ends = [self.bitsets, self.runs].iter().all(|area| area.read == area.bytes.len());
         ensure(ends, || "its bitsets or runs go on behind the last".into())?;
@@ -232,13 +232,13 @@ impl<'p> Slices<'p> {
         };
         // The number of low bits is floor(log2(documents / len)).
         let low = (documents / len.max(1)).max(1).ilog2() as usize;
-        let highs = *at + 4;
-        let lows = highs + (len + documents.div_ceil(1 << low)).div_ceil(8);
-        *at = lows + (len * low).div_ceil(8);
+        let lows = *at + 4;
+        let highs = lows + (len * low).div_ceil(8);
+        *at = highs + (len + documents.div_ceil(1 << low)).div_ceil(8);
         ensure(*at + 8 <= lists.len(), &cut)?;
         let bit = |bit: usize| usize::from(lists[bit / 8] >> (bit % 8) & 1);
         let mut entry = 0;
-        for high in highs * 8..lows * 8 {
+        for high in highs * 8..*at * 8 {
             if bit(high) == 0 {
                 continue;
             }
@@ -248,7 +248,7 @@ impl<'p> Slices<'p> {
             visit((bucket << low | (0..low).fold(0, number)) as u32)?;
             entry += 1;
         }
-        let rest = (lows * 8 + len * low..*at * 8).find(|&at| bit(at) != 0);
+        let rest = (lows * 8 + len * low..highs * 8).find(|&at| bit(at) != 0);
         ensure(entry == len && rest.is_none(), cut)
     }
 

@@ -13,6 +13,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod ordinal_set;
+mod portable;
 
 use crate::bytes::packed::{GROUP, Packed};
 use crate::search::simd::kernels;
@@ -45,7 +46,7 @@ pub(crate) fn cost(bits: usize) -> u64 {
             };
         }
     }
-    500
+    portable::cost(bits)
 }
 
 /// The cost of looking up 64 documents one by one, in the same unit.
@@ -64,7 +65,10 @@ pub(crate) fn cost_of(column: Packed, wanted: &OrdinalSet) -> u64 {
 /// Sets word `i` of `out` to the mask of those of the 64 documents from `64 * (first + i)` on whose
 /// ordinals are in the set.
 pub(crate) fn fill(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut [u64]) {
-    let done = fill_fast(column, wanted, first, out);
+    let done = match fill_fast(column, wanted, first, out) {
+        0 => fill_portable(column, wanted, first, out),
+        done => done,
+    };
     if done == out.len() {
         return;
     }
@@ -103,7 +107,6 @@ fn fill_fast(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut [u64])
 
 /// The bytes of a column from word `first` on, and the words of `out` for which the column has all
 /// 64 documents.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn whole<'c, 'o>(
     column: Packed<'c>,
@@ -118,6 +121,17 @@ fn whole<'c, 'o>(
 #[cfg(not(target_arch = "x86_64"))]
 fn fill_fast(_: Packed, _: &OrdinalSet, _: usize, _: &mut [u64]) -> usize {
     0
+}
+
+/// [`fill_fast`] without vector instructions.
+fn fill_portable(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut [u64]) -> usize {
+    match wanted {
+        OrdinalSet::Keys(keys) => portable::fill(column, keys, first, out),
+        OrdinalSet::Range { first: start, len } => {
+            portable::fill_range(column, (*start, *len), first, out)
+        }
+        _ => 0,
+    }
 }
 
 /// [`fill`] for several ranges.

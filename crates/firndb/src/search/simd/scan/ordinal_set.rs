@@ -35,6 +35,7 @@ impl Keys {
 
     /// The set with the membership of numbers of `bits` bits repeated for all larger numbers, so
     /// that a look-up may ignore the bits above.
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn repeated(self, bits: usize) -> [u64; 4] {
         let mut words = self.0;
         for size in (0..8).map(|i| 1usize << i).skip(bits) {

@@ -1,0 +1,396 @@
+//! Decodes data to JSON.
+
+use crate::avro::{ANY, MAX_DATUM_DEPTH, MAX_EMPTY_ITEMS, Record, Type, Unit};
+use firndb::search::timestamp_to_text;
+use num_bigint::BigInt;
+use serde_json::{Map, Number, Value as Json};
+use std::collections::HashMap;
+
+/// The error is the reason why bytes are not a datum of the schema.
+type Result<T> = std::result::Result<T, String>;
+
+/// Decodes the data of one schema.
+///
+/// ```
+/// use firndb_arrow::avro::Decoder;
+///
+/// let schema = r#"{"type": "record", "name": "test", "fields": [
+///     {"name": "a", "type": "long"}, {"name": "b", "type": "string"}]}"#;
+/// let decoder = Decoder::new(schema)?;
+/// let json = decoder.json(&[0x36, 0x06, b'f', b'o', b'o'])?;
+/// assert_eq!(json.to_string(), r#"{"a":27,"b":"foo"}"#);
+/// assert!(decoder.json(&[0x36]).is_err());
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Debug)]
+pub struct Decoder {
+    ty: Type,
+    /// Records, enums and fixed types, to which names can refer.
+    named: HashMap<String, Type>,
+}
+
+impl Decoder {
+    /// A decoder for the JSON text of a schema.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the text is not a schema: see [`Type::parse`].
+    pub fn new(schema: &str) -> Result<Decoder> {
+        let ty = Type::parse(schema)?;
+        let mut named = HashMap::new();
+        collect(&ty, &mut named);
+        Ok(Decoder { ty, named })
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> &Type {
+        &self.ty
+    }
+
+    /// Names of the columns if the schema is a record.
+    pub fn columns(&self) -> Option<Vec<&str>> {
+        match &self.ty {
+            Type::Record(record) => {
+                Some(record.fields.iter().map(|field| field.column.as_str()).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// A datum as JSON: an object for a record, hexadecimal digits for bytes, text for dates, times
+    /// and decimals.
+    ///
+    /// # Errors
+    ///
+    /// The reason, if the bytes are not exactly one datum of the schema, or exceed
+    /// [`MAX_DATUM_DEPTH`] or [`MAX_EMPTY_ITEMS`].
+    pub fn json(&self, datum: &[u8]) -> Result<Json> {
+        let mut reader = Reader { rest: datum, named: &self.named, empty_left: MAX_EMPTY_ITEMS };
+        let json = reader.value(&self.ty, 0)?;
+        match reader.rest.len() {
+            0 => Ok(json),
+            more => Err(format!("{more} bytes follow the value")),
+        }
+    }
+}
+
+fn collect(ty: &Type, named: &mut HashMap<String, Type>) {
+    match ty {
+        Type::Fixed { name, .. } | Type::Enum { name, .. } => {
+            named.insert(name.clone(), ty.clone());
+        }
+        Type::Array(inner) | Type::Map(inner) => collect(inner, named),
+        Type::Union(types) => types.iter().for_each(|ty| collect(ty, named)),
+        Type::Record(record) => {
+            named.insert(record.name.clone(), ty.clone());
+            record.fields.iter().for_each(|field| collect(&field.ty, named));
+        }
+        _ => {}
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+    named: &'a HashMap<String, Type>,
+    /// Items and fields without bytes that may still follow. The number of all others is limited by
+    /// the length of the datum.
+    empty_left: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn value(&mut self, ty: &Type, depth: usize) -> Result<Json> {
+        if depth > MAX_DATUM_DEPTH {
+            return Err("it is nested too deeply".to_string());
+        }
+        Ok(match ty {
+            Type::Null => Json::Null,
+            Type::Boolean => match self.take(1)?[0] {
+                0 => Json::Bool(false),
+                1 => Json::Bool(true),
+                other => return Err(format!("{other} is not a boolean")),
+            },
+            Type::Int => Json::from(self.int()?),
+            Type::Long => Json::from(self.long()?),
+            Type::Float => float(f64::from(f32::from_le_bytes(self.array()?))),
+            Type::Double => float(f64::from_le_bytes(self.array()?)),
+            Type::Bytes => Json::from(hex::encode(self.bytes()?)),
+            Type::String => Json::from(self.text()?),
+            Type::Date => Json::from(date(self.int()?)),
+            Type::TimeMillis => Json::from(time(i64::from(self.int()?) * 1000)),
+            Type::TimeMicros => Json::from(time(self.long()?)),
+            Type::Timestamp { unit, local } => Json::from(timestamp(self.long()?, *unit, *local)),
+            Type::Decimal { scale, .. } => Json::from(decimal(self.bytes()?, *scale)),
+            Type::Fixed { size, .. } => Json::from(hex::encode(self.take(*size)?)),
+            Type::Enum { symbols, .. } => {
+                let number = self.long()?;
+                let symbol = usize::try_from(number).ok().and_then(|i| symbols.get(i));
+                Json::from(symbol.ok_or_else(|| format!("there is no symbol {number}"))?.as_str())
+            }
+            Type::Array(items) => self.list(items, depth)?,
+            Type::Map(values) => self.map(values, depth)?,
+            Type::Union(types) => {
+                let number = self.long()?;
+                let ty = usize::try_from(number).ok().and_then(|i| types.get(i));
+                self.value(ty.ok_or_else(|| format!("a union has no type {number}"))?, depth + 1)?
+            }
+            Type::Record(record) => self.record(record, depth)?,
+            Type::Named(name) => {
+                let ty = self.named.get(name).ok_or_else(|| format!("there is no type {name}"))?;
+                self.value(ty, depth + 1)?
+            }
+        })
+    }
+
+    /// An item of a list or a field of a record.
+    fn part(&mut self, ty: &Type, depth: usize) -> Result<Json> {
+        let before = self.rest.len();
+        let value = self.value(ty, depth)?;
+        if self.rest.len() == before {
+            let left = self.empty_left.checked_sub(1);
+            self.empty_left = left.ok_or("it has too many nulls or empty records in lists")?;
+        }
+        Ok(value)
+    }
+
+    fn record(&mut self, record: &Record, depth: usize) -> Result<Json> {
+        if let (ANY, [field]) = (record.name.as_str(), &record.fields[..]) {
+            return self.value(&field.ty, depth + 1);
+        }
+        let mut object = Map::new();
+        for field in &record.fields {
+            object.insert(field.column.clone(), self.part(&field.ty, depth + 1)?);
+        }
+        Ok(Json::Object(object))
+    }
+
+    fn list(&mut self, items: &Type, depth: usize) -> Result<Json> {
+        let mut list = Vec::new();
+        loop {
+            let count = self.block()?;
+            if count == 0 {
+                return Ok(Json::Array(list));
+            }
+            for _ in 0..count {
+                list.push(self.part(items, depth + 1)?);
+            }
+        }
+    }
+
+    fn map(&mut self, values: &Type, depth: usize) -> Result<Json> {
+        let mut object = Map::new();
+        loop {
+            let count = self.block()?;
+            if count == 0 {
+                return Ok(Json::Object(object));
+            }
+            for _ in 0..count {
+                let name = self.text()?.to_string();
+                object.insert(name, self.value(values, depth + 1)?);
+            }
+        }
+    }
+
+    /// The number of items of the next block. A negative number is followed by the size of the
+    /// block in bytes, which this decoder does not need.
+    fn block(&mut self) -> Result<u64> {
+        let count = self.long()?;
+        if count < 0 {
+            self.long()?;
+        }
+        Ok(count.unsigned_abs())
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or("it is cut off")?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        self.take(N)?.try_into().map_err(|_| "it is cut off".to_string())
+    }
+
+    fn long(&mut self) -> Result<i64> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.take(1)?[0];
+            if shift == 63 && byte > 1 {
+                break;
+            }
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok((value >> 1) as i64 ^ -((value & 1) as i64));
+            }
+        }
+        Err("a number is too long".to_string())
+    }
+
+    fn int(&mut self) -> Result<i32> {
+        i32::try_from(self.long()?).map_err(|_| "a number is not of 32 bits".to_string())
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8]> {
+        let len = usize::try_from(self.long()?).map_err(|_| "a length is negative")?;
+        self.take(len)
+    }
+
+    fn text(&mut self) -> Result<&'a str> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| "a text is not valid UTF-8".to_string())
+    }
+}
+
+/// A number, or text for values that JSON numbers cannot express (`NaN`, `inf`).
+fn float(value: f64) -> Json {
+    Number::from_f64(value).map_or_else(|| Json::from(value.to_string()), Json::Number)
+}
+
+/// A day as `2024-01-31`. Days outside the years 1 to 9999 are shown as a number.
+fn date(days: i32) -> String {
+    calendar(days.into()).unwrap_or_else(|| format!("{days} days after 1970-01-01"))
+}
+
+/// Days since 1970-01-01 as a date of the years 1 to 9999.
+fn calendar(days: i64) -> Option<String> {
+    let text = timestamp_to_text(days.checked_mul(DAY)?);
+    let (date, _) = text.split_once('T')?;
+    (date.len() == "2024-01-31".len() && !date.starts_with("0000")).then(|| date.to_string())
+}
+
+const DAY: i64 = 86_400_000_000;
+
+/// `12:34:56`, with a fraction of the second if it is not zero.
+fn time(micros: i64) -> String {
+    let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
+    let text = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match fraction {
+        0 => text,
+        fraction => format!("{text}.{}", format!("{fraction:06}").trim_end_matches('0')),
+    }
+}
+
+/// RFC 3339, without the `Z` for a local time. Times outside the years 1 to 9999 are shown as a
+/// number.
+fn timestamp(value: i64, unit: Unit, local: bool) -> String {
+    let (second, digits, name) = match unit {
+        Unit::Millis => (1_000, 3, "milliseconds"),
+        Unit::Micros => (1_000_000, 6, "microseconds"),
+        Unit::Nanos => (1_000_000_000, 9, "nanoseconds"),
+    };
+    let (seconds, fraction) = (value.div_euclid(second), value.rem_euclid(second));
+    let Some(date) = calendar(seconds.div_euclid(86_400)) else {
+        return format!("{value} {name} after 1970-01-01");
+    };
+    let time = time(seconds.rem_euclid(86_400) * 1_000_000);
+    let fraction = match fraction {
+        0 => String::new(),
+        fraction => format!(".{fraction:0digits$}"),
+    };
+    let zone = if local { "" } else { "Z" };
+    format!("{date}T{time}{}{zone}", fraction.trim_end_matches('0'))
+}
+
+/// The decimal number whose unscaled integer is given in two's complement, most significant byte
+/// first.
+fn decimal(bytes: &[u8], scale: u32) -> String {
+    // Conversion is quadratic. No writer of tables needs as many digits.
+    if bytes.len() > 128 || scale > 400 {
+        return format!("0x{} / 10^{scale}", hex::encode(bytes));
+    }
+    let unscaled = BigInt::from_signed_bytes_be(bytes);
+    let (sign, scale) = (if unscaled < BigInt::ZERO { "-" } else { "" }, scale as usize);
+    let digits = format!("{:0>width$}", unscaled.magnitude().to_string(), width = scale + 1);
+    match digits.split_at(digits.len() - scale) {
+        (whole, "") => format!("{sign}{whole}"),
+        (whole, fraction) => format!("{sign}{whole}.{fraction}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::encode;
+    use super::*;
+    use serde_json::json;
+
+    fn json_of(schema: &str, bytes: &[u8]) -> Result<Json> {
+        Decoder::new(schema).unwrap().json(bytes)
+    }
+
+    /// The record of the Avro specification: `{"a": 27, "b": "foo"}` is `36 06 66 6f 6f`.
+    #[test]
+    fn the_example_of_the_specification_is_decoded() {
+        let schema = r#"{"type": "record", "name": "test", "fields": [
+            {"name": "a", "type": "long"}, {"name": "b", "type": "string"}]}"#;
+        let bytes = [0x36, 0x06, 0x66, 0x6f, 0x6f];
+        assert_eq!(json_of(schema, &bytes), Ok(json!({ "a": 27, "b": "foo" })));
+        assert!(json_of(schema, &bytes[..4]).unwrap_err().contains("cut off"));
+        assert!(
+            json_of(schema, &[0x36, 0x06, 0x66, 0x6f, 0x6f, 0]).unwrap_err().contains("follow")
+        );
+        assert!(json_of(schema, &[0x36, 0x01]).unwrap_err().contains("negative"));
+        // A block that states its size in bytes: [3, 27].
+        let array = r#"{"type": "array", "items": "long"}"#;
+        assert_eq!(json_of(array, &[0x04, 0x06, 0x36, 0]), Ok(json!([3, 27])));
+        assert_eq!(json_of(array, &[0x03, 0x04, 0x06, 0x36, 0]), Ok(json!([3, 27])));
+    }
+
+    #[test]
+    fn any_json_value_round_trips() {
+        // The deepest value that the parser accepts, and many small items.
+        let deep = "[".repeat(127) + &"]".repeat(127);
+        for value in [
+            json!({ "a": [1, -2.5, null, true, { "b": "c" }], "": {}, "d": i64::MIN }),
+            serde_json::from_str(&deep).unwrap(),
+            (0..100_000).map(Json::from).collect(),
+        ] {
+            let mut bytes = Vec::new();
+            encode::any(&value, &mut bytes).unwrap();
+            assert!(json_of(&Type::any().to_json().to_string(), &bytes) == Ok(value));
+        }
+    }
+
+    #[test]
+    fn hostile_bytes_are_refused() {
+        let nulls = r#"{"type": "array", "items": "null"}"#;
+        let mut bytes = Vec::new();
+        encode::long(i64::MAX, &mut bytes);
+        assert!(json_of(nulls, &bytes).unwrap_err().contains("too many"));
+        assert!(json_of("\"bytes\"", &bytes).unwrap_err().contains("cut off"));
+        assert!(json_of("\"long\"", &[0xff; 12]).unwrap_err().contains("too long"));
+        let any = Type::any().to_json().to_string();
+        assert!(json_of(&any, &[10, 2].repeat(1000)).unwrap_err().contains("deeply"));
+        // As many as a build writes are accepted.
+        let mut many = Vec::new();
+        encode::long(100_000, &mut many);
+        assert!(json_of(nulls, &[&many[..], &[0]].concat()).is_ok());
+        let endless = r#"{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}"#;
+        assert!(json_of(endless, &[]).unwrap_err().contains("deeply"));
+    }
+
+    #[test]
+    fn dates_times_and_decimals_become_text() {
+        let day = |days| (date(days), date(days + 1));
+        assert_eq!(day(-719_163), ("-719163 days after 1970-01-01".into(), "0001-01-01".into()));
+        assert_eq!(day(2_932_896), ("9999-12-31".into(), "2932897 days after 1970-01-01".into()));
+        assert_eq!(day(11_015), ("2000-02-28".into(), "2000-02-29".into()));
+        assert_eq!(day(47_540), ("2100-02-28".into(), "2100-03-01".into()));
+        let last = 253_402_300_799_999;
+        assert_eq!(timestamp(last, Unit::Millis, false), "9999-12-31T23:59:59.999Z");
+        for value in [last + 1, i64::MAX, i64::MIN] {
+            let number = format!("{value} milliseconds after 1970-01-01");
+            assert_eq!(timestamp(value, Unit::Millis, true), number);
+        }
+        assert_eq!((date(0), date(-1)), ("1970-01-01".into(), "1969-12-31".into()));
+        assert_eq!(time(45_296_000_000), "12:34:56");
+        assert_eq!(time(1_500), "00:00:00.0015");
+        assert_eq!(timestamp(0, Unit::Millis, false), "1970-01-01T00:00:00Z");
+        assert_eq!(timestamp(1_500, Unit::Millis, true), "1970-01-01T00:00:01.5");
+        assert_eq!(timestamp(-1, Unit::Nanos, false), "1969-12-31T23:59:59.999999999Z");
+        assert_eq!(timestamp(1_000_000_010, Unit::Nanos, false), "1970-01-01T00:00:01.00000001Z");
+        let decimal = |value: i128, scale| decimal(&value.to_be_bytes(), scale);
+        assert_eq!((decimal(12345, 2), decimal(-5, 3)), ("123.45".into(), "-0.005".into()));
+        assert_eq!((decimal(0, 2), decimal(-100, 0)), ("0.00".into(), "-100".into()));
+        for value in [i128::MAX, i128::MIN, -1, -255, -256, 10_i128.pow(30)] {
+            assert_eq!(decimal(value, 0), value.to_string());
+        }
+    }
+}

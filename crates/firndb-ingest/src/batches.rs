@@ -1,0 +1,313 @@
+//! Record batches of inputs of any format.
+
+use crate::format::Format;
+use crate::input::{Input, Progress};
+use crate::parse::columnar::{arrow_file, ipc_error, parquet_reader};
+use crate::parse::ipc;
+use crate::rows::{RowOptions, Rows};
+use crate::typer::{PayloadSource, Typer, TyperOptions};
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::FileReader;
+use arrow_schema::{ArrowError, SchemaRef};
+use firndb::search::Schema;
+use firndb::{Error, Result};
+use firndb_arrow::document::{BatchBuilder, to_arrow_schema};
+use std::fmt;
+use std::fs::File;
+use std::sync::Arc;
+
+/// Options of a [`BatchReader`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BatchOptions {
+    /// Format of the input.
+    pub format: Format,
+    /// Delimiter of columns in CSV and TSV; `None` is that of the format.
+    pub delimiter: Option<u8>,
+    /// Schema of CSV, TSV and JSON lines; `None` infers it. Columns that are not fields are left out.
+    pub schema: Option<Schema>,
+    /// Rows from which a schema is inferred.
+    pub sample: usize,
+    /// Texts that stand for "no value" in CSV and TSV.
+    pub null_texts: Vec<String>,
+    /// Most rows of a batch.
+    pub batch_rows: usize,
+    /// Leaves out rows of CSV, TSV and JSON lines that cannot be used, and counts them, instead of
+    /// returning an error.
+    pub skip_bad_rows: bool,
+}
+
+impl Default for BatchOptions {
+    fn default() -> BatchOptions {
+        BatchOptions {
+            format: Format::Auto,
+            delimiter: None,
+            schema: None,
+            sample: 10_000,
+            null_texts: Vec::new(),
+            batch_rows: 8192,
+            skip_bad_rows: false,
+        }
+    }
+}
+
+impl BatchOptions {
+    /// Sets [`BatchOptions::format`].
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Sets [`BatchOptions::delimiter`].
+    pub fn delimiter(mut self, delimiter: impl Into<Option<u8>>) -> Self {
+        self.delimiter = delimiter.into();
+        self
+    }
+
+    /// Sets [`BatchOptions::schema`].
+    pub fn schema(mut self, schema: Schema) -> Self {
+        self.schema = Some(schema);
+        self
+    }
+
+    /// Sets [`BatchOptions::sample`].
+    pub fn sample(mut self, rows: usize) -> Self {
+        self.sample = rows;
+        self
+    }
+
+    /// Sets [`BatchOptions::null_texts`].
+    pub fn null_texts(mut self, texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.null_texts = texts.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets [`BatchOptions::batch_rows`].
+    pub fn batch_rows(mut self, rows: usize) -> Self {
+        self.batch_rows = rows;
+        self
+    }
+
+    /// Sets [`BatchOptions::skip_bad_rows`].
+    pub fn skip_bad_rows(mut self, skip: bool) -> Self {
+        self.skip_bad_rows = skip;
+        self
+    }
+}
+
+/// Reads an input as record batches of one schema: columns of Parquet and Arrow IPC as they are,
+/// those of CSV, TSV and JSON lines with a given or inferred schema.
+///
+/// Errors of the iterator end it: `Io`; `InvalidArgument` for damaged files, and for rows that cannot
+/// be used.
+///
+/// ```
+/// use firndb_ingest::{BatchOptions, BatchReader, RowOptions, Rows};
+///
+/// let csv = &b"id,price\n7,1.5\n8,2\n"[..];
+/// let rows = Rows::from_reader("a.csv", csv, RowOptions::default());
+/// let reader = BatchReader::from_rows(rows, BatchOptions::default())?;
+/// assert_eq!(reader.schema().field(1).data_type().to_string(), "Float64");
+/// let batches = reader.collect::<firndb::Result<Vec<_>>>()?;
+/// assert_eq!(batches[0].num_rows(), 2);
+/// # Ok::<(), firndb::Error>(())
+/// ```
+pub struct BatchReader {
+    schema: SchemaRef,
+    source: Source,
+    is_done: bool,
+}
+
+enum Source {
+    Columns { batches: Box<dyn Iterator<Item = ArrowResult> + Send>, name: String },
+    Rows(Box<RowBatches>),
+}
+
+type ArrowResult = std::result::Result<RecordBatch, ArrowError>;
+
+impl BatchReader {
+    /// Opens an input. Parquet needs a file.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` or `Io` if the input cannot be read; `InvalidArgument` if it is damaged, or no
+    /// schema can be inferred.
+    pub fn open(input: &Input, options: BatchOptions) -> Result<BatchReader> {
+        let name = input.name();
+        let mut reader = input.open(&Progress::default())?;
+        let head = reader.fill_buf().map_err(|e| Error::io("read", name.as_ref(), e))?;
+        let (schema, batches): (_, Box<dyn Iterator<Item = ArrowResult> + Send>) =
+            match options.format.detect(input.path(), head, true) {
+                Format::Parquet => {
+                    let Some(path) = input.path() else {
+                        let message = "Parquet cannot be read from standard input; name the file";
+                        return Err(Error::invalid(message));
+                    };
+                    let fail = |e: &dyn fmt::Display| {
+                        let message = format!("{name}: this Parquet file cannot be read: {e}");
+                        Error::invalid(message)
+                    };
+                    let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+                    let builder = parquet_reader(file).map_err(|e| fail(&e))?;
+                    let schema = builder.schema().clone();
+                    let batches = builder.with_batch_size(options.batch_rows.max(1)).build();
+                    (schema, Box::new(batches.map_err(|e| fail(&e))?))
+                }
+                Format::Arrow => {
+                    let fail = |e: ArrowError| ipc_error(&name, &e);
+                    match arrow_file(input.path())? {
+                        Some((mut file, bytes)) => {
+                            ipc::check_file(&mut file, bytes).map_err(fail)?;
+                            let batches = FileReader::try_new(file, None).map_err(fail)?;
+                            (batches.schema(), Box::new(batches))
+                        }
+                        None => {
+                            let (batches, schema) = ipc::Stream::open(reader).map_err(fail)?;
+                            (schema, Box::new(batches))
+                        }
+                    }
+                }
+                Format::Text => {
+                    let message = format!("{name}: separated text has no columns");
+                    return Err(Error::invalid(message));
+                }
+                format => {
+                    let rows = RowOptions::default().format(format).delimiter(options.delimiter);
+                    let rows = Rows::from_reader(&*name, reader, rows);
+                    return BatchReader::from_rows(rows, options);
+                }
+            };
+        Ok(BatchReader { schema, source: Source::Columns { batches, name }, is_done: false })
+    }
+
+    /// Batches of rows, with [`BatchOptions::schema`] or an inferred schema.
+    ///
+    /// # Errors
+    ///
+    /// As [`Rows::infer_schema`].
+    pub fn from_rows(mut rows: Rows, options: BatchOptions) -> Result<BatchReader> {
+        let schema = match options.schema.clone() {
+            Some(schema) => schema,
+            None => rows.infer_schema(options.sample, &options.null_texts)?,
+        };
+        let arrow = Arc::new(to_arrow_schema(schema.fields()));
+        let rows = RowBatches { rows, schema, options, bad_rows: 0 };
+        Ok(BatchReader { schema: arrow, source: Source::Rows(Box::new(rows)), is_done: false })
+    }
+
+    /// The schema of the batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Rows that were left out so far.
+    pub fn bad_rows(&self) -> u64 {
+        match &self.source {
+            Source::Columns { .. } => 0,
+            Source::Rows(rows) => rows.bad_rows,
+        }
+    }
+}
+
+impl Iterator for BatchReader {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_done {
+            return None;
+        }
+        let next = match &mut self.source {
+            Source::Columns { batches, name } => {
+                batches.next().map(|batch| batch.map_err(|e| ipc_error(name, &e)))
+            }
+            Source::Rows(rows) => rows.next_batch().transpose(),
+        };
+        self.is_done = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+impl fmt::Debug for BatchReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchReader").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+/// Builds batches from rows.
+struct RowBatches {
+    rows: Rows,
+    schema: Schema,
+    options: BatchOptions,
+    bad_rows: u64,
+}
+
+impl RowBatches {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let options = TyperOptions::default()
+            .null_texts(&self.options.null_texts)
+            .payload(PayloadSource::None);
+        let mut typer = Typer::new(&self.schema, options);
+        let mut builder = BatchBuilder::new(self.schema.fields());
+        while builder.len() < self.options.batch_rows.max(1) {
+            let Some(row) = self.rows.next_row()? else { break };
+            match row.and_then(|row| typer.document(&row)) {
+                Ok(document) => builder.push(&document)?,
+                Err(_) if self.options.skip_bad_rows => self.bad_rows += 1,
+                Err(bad) => return Err(Error::invalid(bad.to_string())),
+            }
+        }
+        if builder.is_empty() { Ok(None) } else { builder.finish().map(Some) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write::BatchWriter;
+
+    /// Writes the batches of a CSV text in a format, reads them, and compares.
+    #[test]
+    fn batches_round_trip_through_parquet_and_arrow() {
+        let csv = &b"id,name,tag\n7,seven,\n8,eight,x\n9,nine,y\n"[..];
+        let rows = Rows::from_reader("a.csv", csv, RowOptions::default());
+        let reader = BatchReader::from_rows(rows, BatchOptions::default().batch_rows(2)).unwrap();
+        let schema = reader.schema().clone();
+        let batches = reader.collect::<Result<Vec<_>>>().unwrap();
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [2, 1]);
+        let all = arrow_rows(&batches);
+        for format in [Format::Parquet, Format::Arrow] {
+            let name = format!("firndb-batches-{}.{}", std::process::id(), format.name());
+            let path = std::env::temp_dir().join(name);
+            let mut writer =
+                BatchWriter::new(File::create(&path).unwrap(), format, &schema).unwrap();
+            batches.iter().for_each(|batch| writer.write(batch).unwrap());
+            writer.finish().unwrap();
+            let read = BatchReader::open(&Input::File(path.clone()), BatchOptions::default());
+            let read = read.unwrap().collect::<Result<Vec<_>>>().unwrap();
+            assert_eq!(arrow_rows(&read), all, "{format:?}");
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+
+    fn arrow_rows(batches: &[RecordBatch]) -> Vec<String> {
+        let rows = batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |i| (batch, i)));
+        rows.map(|(batch, i)| format!("{:?}", batch.slice(i, 1).columns())).collect()
+    }
+
+    #[test]
+    fn bad_rows_end_the_batches_or_are_counted() {
+        let rows = || {
+            let csv = &b"id\n7\nx\n8\n"[..];
+            Rows::from_reader("a.csv", csv, RowOptions::default())
+        };
+        let schema = Schema::from_toml("[fields]\nid = \"i64 full\"\n").unwrap();
+        let options = BatchOptions::default().schema(schema);
+        let mut reader = BatchReader::from_rows(rows(), options.clone()).unwrap();
+        let error = reader.next().unwrap().unwrap_err().to_string();
+        assert!(error.contains("a.csv:3: column `id`: `x` is not of type i64"), "{error}");
+        assert!(reader.next().is_none());
+        let mut reader = BatchReader::from_rows(rows(), options.skip_bad_rows(true)).unwrap();
+        assert_eq!(reader.next().unwrap().unwrap().num_rows(), 2);
+        assert_eq!(reader.bad_rows(), 1);
+    }
+}

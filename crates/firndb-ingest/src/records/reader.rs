@@ -1,0 +1,265 @@
+//! The records of several inputs, read and parsed in a thread.
+
+use crate::format::Format;
+use crate::input::{Input, Source};
+use crate::records::ReadRecords;
+use crate::records::batch::KeyValueBatch;
+use crate::records::columnar::ColumnarRecords;
+use crate::records::delimited::DelimitedRecords;
+use crate::records::json_lines::JsonLineRecords;
+use crate::records::layout::Layout;
+use crate::records::objects::ObjectRecords;
+use crate::records::options::RecordOptions;
+use crate::records::text::TextRecords;
+use firndb::{Error, ErrorKind, Result};
+use std::any::Any;
+use std::fmt;
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+/// Batches that wait for the caller at most.
+const QUEUE: usize = 4;
+
+/// Name of the threads of [`RecordReader`]s. Panics of parsers in them are caught and returned as
+/// errors; a panic hook can use the name to stay silent.
+pub const READER_THREAD: &str = "firn-reading";
+
+enum Message {
+    /// The Avro schema of the values, empty if they are bytes. The first message.
+    Schema(String),
+    Batch(KeyValueBatch),
+    /// Columns that no row had. The last message.
+    Absent(Vec<String>),
+    Failed(Error),
+}
+
+/// Reads the records of inputs in a thread of its own, so that parsing and the work of the caller
+/// overlap. Memory: a few batches of 256 KiB, and the rows from which types are inferred (10,000
+/// rows or 16 MiB). Dropping the reader ends the thread at its next batch.
+///
+/// ```
+/// use firndb_ingest::{RecordOptions, RecordReader};
+///
+/// let csv = &b"id,name,price\n7,seven,1.5\n8,,2\n"[..];
+/// let mut reader = RecordReader::from_reader("a.csv", csv, RecordOptions::default().key("id"))?;
+/// assert!(reader.schema().contains("price"));
+/// let mut keys = Vec::new();
+/// while let Some(batch) = reader.next_batch()? {
+///     assert!(batch.bad_rows().is_empty());
+///     keys.extend(batch.iter().map(|(_, key, _)| key.to_vec()));
+/// }
+/// assert_eq!(keys, [b"7", b"8"]);
+/// # Ok::<(), firndb::Error>(())
+/// ```
+pub struct RecordReader {
+    receiver: Receiver<Message>,
+    cancel: Arc<AtomicBool>,
+    schema: String,
+    absent: Vec<String>,
+}
+
+impl RecordReader {
+    /// Starts to read `inputs`, and returns once the schema of the values is known.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`, `Io` or `InvalidArgument` if an input cannot be read, or its columns do not fit
+    /// the options; `Cancelled`.
+    pub fn new(inputs: &[Input], options: RecordOptions) -> Result<RecordReader> {
+        RecordReader::start(inputs.iter().cloned().map(Source::Input).collect(), options)
+    }
+
+    /// Starts to read a reader. `name` stands for it in messages, and its extension shows the
+    /// format. Parquet needs a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`RecordReader::new`].
+    pub fn from_reader(
+        name: impl Into<PathBuf>,
+        reader: impl Read + Send + 'static,
+        options: RecordOptions,
+    ) -> Result<RecordReader> {
+        let source = Source::Reader { name: name.into(), reader: Box::new(reader) };
+        RecordReader::start(vec![source], options)
+    }
+
+    fn start(sources: Vec<Source>, options: RecordOptions) -> Result<RecordReader> {
+        let (sender, receiver) = sync_channel(QUEUE);
+        let cancel = options.cancel.clone();
+        let mut worker = Worker { options, sender, layout: None, name: String::new() };
+        let thread = std::thread::Builder::new().name(READER_THREAD.to_string()).spawn(move || {
+            // Parsers of other crates can panic on damaged files.
+            let result = catch_unwind(AssertUnwindSafe(|| worker.run(sources)));
+            if let Err(e) = result.unwrap_or_else(|panic| Err(worker.panicked(&*panic))) {
+                // The caller may have dropped the receiver.
+                let _ = worker.sender.send(Message::Failed(e));
+            }
+        });
+        thread.map_err(|e| Error::new(ErrorKind::Failed, format!("cannot start a thread: {e}")))?;
+        let mut reader =
+            RecordReader { receiver, cancel, schema: String::new(), absent: Vec::new() };
+        match reader.receive()? {
+            Some(Message::Schema(schema)) => reader.schema = schema,
+            _ => return Err(stopped()),
+        }
+        Ok(reader)
+    }
+
+    /// The Avro schema of the values as JSON text; empty if values are bytes.
+    pub fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// Columns of the value that [`RecordOptions::values`] names and no row had. Known after the
+    /// last batch.
+    pub fn absent_columns(&self) -> &[String] {
+        &self.absent
+    }
+
+    /// The next batch; `None` after the last.
+    ///
+    /// # Errors
+    ///
+    /// As [`RecordReader::new`].
+    pub fn next_batch(&mut self) -> Result<Option<KeyValueBatch>> {
+        match self.receive()? {
+            Some(Message::Batch(batch)) => Ok(Some(batch)),
+            Some(Message::Absent(absent)) => {
+                self.absent = absent;
+                Ok(None)
+            }
+            Some(_) => Err(stopped()),
+            None => Ok(None),
+        }
+    }
+
+    fn receive(&mut self) -> Result<Option<Message>> {
+        loop {
+            if self.cancel.load(Ordering::Relaxed) {
+                return Err(Error::new(ErrorKind::Cancelled, "reading was cancelled"));
+            }
+            // The thread may be blocked by a slow input. Cancelling must not wait for it.
+            match self.receiver.recv_timeout(Duration::from_millis(100)) {
+                Ok(Message::Failed(e)) => return Err(e),
+                Ok(message) => return Ok(Some(message)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for RecordReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordReader").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+fn stopped() -> Error {
+    Error::new(ErrorKind::Failed, "the reading thread stopped")
+}
+
+/// The state of the reading thread.
+struct Worker {
+    options: RecordOptions,
+    sender: SyncSender<Message>,
+    layout: Option<Layout>,
+    /// Name of the current input.
+    name: String,
+}
+
+impl Worker {
+    fn run(&mut self, sources: Vec<Source>) -> Result<()> {
+        let mut without_rows: Option<Layout> = None;
+        let mut absent: Option<Vec<String>> = None;
+        for (number, source) in sources.into_iter().enumerate() {
+            self.name = source.name();
+            let mut records = self.open(number, source)?;
+            if self.layout.is_none()
+                && let Some(layout) = records.infer_layout(&self.options)?
+            {
+                // A header alone does not show the types of the rows of the next input.
+                if layout.has_no_rows {
+                    without_rows = without_rows.or(Some(layout));
+                    continue;
+                }
+                self.send(Message::Schema(layout.schema()));
+                self.layout = Some(layout);
+            }
+            // An input without a layout has no records.
+            let Some(layout) = &self.layout else { continue };
+            records.set_layout(layout, &self.options)?;
+            let mut more = true;
+            while more {
+                let mut batch = KeyValueBatch::default();
+                more = records.fill(&mut batch)?;
+                if !self.send(Message::Batch(batch)) {
+                    return Ok(());
+                }
+            }
+            let lacking = records.absent_columns();
+            absent = Some(match absent {
+                Some(names) => names.into_iter().filter(|name| lacking.contains(name)).collect(),
+                None => lacking,
+            });
+        }
+        if self.layout.is_none() {
+            let schema = without_rows.map(|layout| layout.schema()).unwrap_or_default();
+            self.send(Message::Schema(schema));
+        }
+        self.send(Message::Absent(absent.unwrap_or_default()));
+        Ok(())
+    }
+
+    /// The error of a parser that panicked.
+    fn panicked(&self, panic: &(dyn Any + Send)) -> Error {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let why = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason");
+        let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+        let name = &self.name;
+        Error::invalid(format!("{name}: the file is damaged; its reader gave up: {why}"))
+    }
+
+    /// False if the caller dropped the reader.
+    fn send(&self, message: Message) -> bool {
+        self.sender.send(message).is_ok()
+    }
+
+    fn open(&self, number: usize, mut source: Source) -> Result<Box<dyn ReadRecords>> {
+        let (name, options) = (source.name(), &self.options);
+        let mut reader = source.open(options.compression, &options.progress)?;
+        let head = reader.fill_buf().map_err(|e| Error::io("read", name.as_ref(), e))?;
+        let is_object = options.json_values && head.trim_ascii_start().starts_with(b"{");
+        let has_columns = options.key.is_some() || options.delimiter.is_some() || is_object;
+        let format = options.format.detect(source.path(), head, has_columns);
+        if options.require_text && format != Format::Text {
+            let form = format.name();
+            return Err(Error::invalid(format!(
+                "{name}: -s divides keys from values in text, and this is {form}; leave it out, or \
+                 say --format text (--delimiter divides columns of CSV)"
+            )));
+        }
+        let id = (number, name);
+        Ok(match format {
+            Format::Csv => Box::new(DelimitedRecords::new(reader, id, b',', options)?),
+            Format::Tsv => Box::new(DelimitedRecords::new(reader, id, b'\t', options)?),
+            Format::Parquet => {
+                Box::new(ColumnarRecords::parquet(source.file(), id, &options.progress)?)
+            }
+            Format::Arrow => {
+                Box::new(ColumnarRecords::ipc(source.file(), reader, id, &options.progress)?)
+            }
+            Format::JsonLines if options.json_values => {
+                Box::new(ObjectRecords::new(reader, id, options))
+            }
+            Format::JsonLines => Box::new(JsonLineRecords::new(reader, id)),
+            Format::Text | Format::Auto => Box::new(TextRecords::new(reader, id, options)),
+        })
+    }
+}

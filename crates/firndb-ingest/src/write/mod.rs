@@ -1,0 +1,11 @@
+//! Writers of the formats that the readers read.
+
+mod batches;
+mod file;
+mod records;
+mod rows;
+
+pub use batches::BatchWriter;
+pub use file::OutputFile;
+pub use records::{NO_DIGITS, RecordFormat, RecordWriter, RecordWriterOptions};
+pub use rows::RowWriter;

@@ -1,0 +1,118 @@
+//! A generation: a version of a table or collection, opened.
+
+use super::cache::Cache;
+use crate::catalog::format::{Version, VersionKind};
+use crate::disk::DiskRef;
+use crate::search::{self, Reader};
+use crate::table::{Access, ApproximateTable, Table};
+use crate::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// An open version. It never changes: a query that holds a generation reads this version only.
+pub struct Generation {
+    version: Version,
+    store: Store,
+}
+
+enum Store {
+    Table(Arc<Table>),
+    Approximate(Arc<ApproximateTable>),
+    Collection(search::OpenSet),
+}
+
+impl Generation {
+    /// The manifest of the version.
+    pub fn version(&self) -> &Version {
+        &self.version
+    }
+
+    /// The collection. `InvalidArgument` if the version is of another kind.
+    pub fn collection(&self) -> Result<&Reader> {
+        match &self.store {
+            Store::Collection(set) => Ok(&set.reader),
+            _ => Err(self.wrong_kind("collection")),
+        }
+    }
+
+    /// The table. `InvalidArgument` if the version is of another kind.
+    pub fn table(&self) -> Result<&Table> {
+        match &self.store {
+            Store::Table(table) => Ok(table),
+            _ => Err(self.wrong_kind("table")),
+        }
+    }
+
+    /// The approximate table. `InvalidArgument` if the version is of another kind.
+    pub fn approximate_table(&self) -> Result<&ApproximateTable> {
+        match &self.store {
+            Store::Approximate(table) => Ok(table),
+            _ => Err(self.wrong_kind("approximate table")),
+        }
+    }
+
+    fn wrong_kind(&self, wanted: &str) -> Error {
+        let Version { name, number, kind, .. } = &self.version;
+        let kind = kind.name();
+        Error::invalid(format!("version {number} of `{name}` is no {wanted}: its kind is {kind}"))
+    }
+}
+
+/// Opens a version whose files are in the cache. Files that `before` has, too, are shared with it
+/// and not opened again.
+pub(crate) fn open(
+    version: Version,
+    cache: &Cache,
+    access: Access,
+    before: Option<&Generation>,
+) -> Result<Generation> {
+    let disk = cache.unlocked_disk();
+    let store = match version.kind {
+        VersionKind::Collection => open_collection(disk, &version, cache, before)?,
+        kind => {
+            let [file] = &version.files[..] else {
+                return Err(Error::corrupt("the version of a table does not have one file"));
+            };
+            let same = before.filter(|before| before.version.files[0].blake3 == file.blake3);
+            let path = cache.path(file);
+            match (same.map(|before| &before.store), kind) {
+                (Some(Store::Table(table)), VersionKind::Table) => Store::Table(table.clone()),
+                (_, VersionKind::Table) => {
+                    Store::Table(Arc::new(Table::open_on(disk, &path, access)?))
+                }
+                (Some(Store::Approximate(t)), _) => Store::Approximate(t.clone()),
+                _ => Store::Approximate(Arc::new(ApproximateTable::open_on(disk, &path, access)?)),
+            }
+        }
+    };
+    Ok(Generation { version, store })
+}
+
+fn open_collection(
+    disk: &DiskRef,
+    version: &Version,
+    cache: &Cache,
+    before: Option<&Generation>,
+) -> Result<Store> {
+    let paths: HashMap<&str, PathBuf> =
+        version.files.iter().map(|file| (file.name.as_str(), cache.path(file))).collect();
+    let mut sets = paths.keys().filter_map(|name| Some((*name, search::set_number(name)?)));
+    let (Some((set, number)), None) = (sets.next(), sets.next()) else {
+        return Err(Error::corrupt("the version of a collection does not have one set file"));
+    };
+    let before = before.and_then(|before| match &before.store {
+        Store::Collection(set) => Some(set),
+        _ => None,
+    });
+    // The cache has no other files than those of the manifest.
+    let locate = |file: &str| paths.get(file).cloned().unwrap_or_else(|| cache.dir().join(file));
+    let opened = search::OpenSet::open(disk, number, &paths[set], &locate, before);
+    let set = opened.map_err(|e| match e.kind() {
+        ErrorKind::NotFound => {
+            Error::corrupt(format!("the set and the manifest disagree: {}", e.message()))
+        }
+        _ => e,
+    })?;
+    Ok(Store::Collection(set))
+}

@@ -1,0 +1,111 @@
+//! The names of a store's files.
+//!
+//! ```text
+//! NAME                            FILE
+//! segment-<20 digits>.log         a segment
+//! segment-<20 digits>.hint        the hint of a sealed segment
+//! checkpoint.firn                 the checkpoint of the index
+//! end.firn                        a position up to which the log was durable
+//! backup.firn                     in a backup: the segments it consists of
+//! backup-unfinished.firn          the same, while a backup or a restore is in progress
+//! lock                            the writer's lock
+//! reserve-delete, reserve-compact reserved disk space
+//! ```
+
+use crate::disk::written_as;
+
+pub(crate) const CHECKPOINT: &str = "checkpoint.firn";
+pub(crate) const DURABLE_END: &str = "end.firn";
+pub(crate) const BACKUP: &str = "backup.firn";
+pub(crate) const BACKUP_UNFINISHED: &str = "backup-unfinished.firn";
+pub(crate) const LOCK: &str = "lock";
+/// Reserved for deletes.
+pub(crate) const RESERVE_DELETE: &str = "reserve-delete";
+/// Reserved for compaction.
+pub(crate) const RESERVE_COMPACT: &str = "reserve-compact";
+/// A reserve file that is being created, and a file that tests whether there is space to spare.
+pub(crate) const RESERVE_TEMPORARY: &str = ".reserve.tmp";
+pub(crate) const RESERVE_PROBE: &str = ".reserve.probe";
+
+const SEGMENT: &str = "segment-";
+
+/// The file name of segment `number`.
+pub(crate) fn segment_file(number: u64) -> String {
+    format!("{SEGMENT}{number:020}.log")
+}
+
+/// The file name of the hint of segment `number`.
+pub(crate) fn hint_file(number: u64) -> String {
+    format!("{SEGMENT}{number:020}.hint")
+}
+
+/// The number in the file name of a segment; `None` for any other name.
+pub(crate) fn segment_number(name: &str) -> Option<u64> {
+    number(name, ".log")
+}
+
+/// The number in the file name of a hint; `None` for any other name.
+pub(crate) fn hint_number(name: &str) -> Option<u64> {
+    number(name, ".hint")
+}
+
+/// The number in the file name of a segment or a hint.
+pub(crate) fn segment_or_hint_number(name: &str) -> Option<u64> {
+    segment_number(name).or(hint_number(name))
+}
+
+fn number(name: &str, suffix: &str) -> Option<u64> {
+    let digits = name.strip_prefix(SEGMENT)?.strip_suffix(suffix)?;
+    (digits.len() == 20).then(|| digits.parse().ok()).flatten()
+}
+
+/// Whether this is the name of a file of the disk space reserve.
+pub(crate) fn is_reserve(name: &str) -> bool {
+    [RESERVE_DELETE, RESERVE_COMPACT, RESERVE_TEMPORARY, RESERVE_PROBE].contains(&name)
+}
+
+/// Whether a store or a backup may have a file of this name.
+pub(crate) fn is_known(name: &str) -> bool {
+    is_store_file(name) || written_as(name).is_some_and(is_store_file) || is_reserve(name)
+}
+
+fn is_store_file(name: &str) -> bool {
+    let others = [LOCK, DURABLE_END, CHECKPOINT, BACKUP, BACKUP_UNFINISHED];
+    segment_or_hint_number(name).is_some() || others.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_twenty_digits() {
+        assert_eq!(segment_file(7), "segment-00000000000000000007.log");
+        assert_eq!(segment_number(&segment_file(u64::MAX)), Some(u64::MAX));
+        assert_eq!(hint_number(&hint_file(7)), Some(7));
+        assert_eq!(segment_number(&hint_file(7)), None);
+        for name in ["segment-7.log", "segment-99999999999999999999.log", "segment-.log", ""] {
+            assert_eq!(segment_or_hint_number(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn foreign_names_are_not_known() {
+        for name in ["lock", "end.firn", ".end.firn.firndb-tmp", "backup.firn", "reserve-delete"] {
+            assert!(is_known(name), "{name}");
+        }
+        for name in [
+            "",
+            ".",
+            "x",
+            ".lock",
+            "lock.tmp",
+            "end.firn.tmp",
+            ".end.firn.tmp",
+            "..firndb-tmp",
+            ".x.firndb-tmp",
+        ] {
+            assert!(!is_known(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! [`Index`]: what readers of the index see.
+
+use crate::bytes::prefetch::prefetch;
+use crate::log::failpoints::Failpoint;
+use crate::log::index::displaced::{Displaced, Displacement};
+use crate::log::index::insert_buffer::{BUFFER_SLOTS, BufferedInsert, InsertBuffer};
+use crate::log::index::pages::Pages;
+use crate::log::index::shard::Shard;
+use crate::log::index::slot::{HASH_BITS, RecordLocation, hash_of, is_entry};
+use std::sync::atomic::Ordering;
+
+/// The entries whose kept hash bits equal those of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Matches {
+    Nothing,
+    /// One entry, which may be another key's.
+    One(RecordLocation),
+    Several,
+}
+
+/// The index, shared by readers and the writer.
+pub(crate) struct Index {
+    pub(crate) pages: Pages,
+    pub(crate) displaced: Displaced,
+    pub(crate) inserts: InsertBuffer,
+}
+
+impl Index {
+    /// An empty index of 2^bits shards.
+    pub(crate) fn new(bits: u32) -> Index {
+        let (displaced, inserts) = Default::default();
+        Index { pages: Pages::new(bits), displaced, inserts }
+    }
+
+    /// Shows `accept` the locations of all entries with the kept bits of this hash until it accepts
+    /// one.
+    ///
+    /// An entry that is in the index during the whole call is shown. One that is removed meanwhile,
+    /// or that belongs to another key, may be shown.
+    #[inline]
+    pub(crate) fn find<T>(
+        &self,
+        hash: u64,
+        accept: impl FnMut(RecordLocation) -> Option<T>,
+    ) -> Option<T> {
+        self.find_after(self.find_buffered(hash), hash, accept)
+    }
+
+    /// [`Index::find`] in the shard and the displaced set, excluding buffered inserts.
+    pub(crate) fn find_in_shard<T>(
+        &self,
+        hash: u64,
+        accept: impl FnMut(RecordLocation) -> Option<T>,
+    ) -> Option<T> {
+        self.find_after(None, hash, accept)
+    }
+
+    /// Shows `buffered`, if any, then the matches in the shard and the displaced set.
+    #[inline]
+    fn find_after<T>(
+        &self,
+        mut buffered: Option<RecordLocation>,
+        hash: u64,
+        mut accept: impl FnMut(RecordLocation) -> Option<T>,
+    ) -> Option<T> {
+        let (number, bits) = self.pages.split(hash);
+        loop {
+            let shard = Shard::load(&self.pages, number);
+            let mut entries = shard.entries_with(bits);
+            let (mut is_shown, mut is_last) = (false, false);
+            while !is_last {
+                let location = match buffered.take().or_else(|| entries.next()) {
+                    Some(location) => location,
+                    None if !is_shown => break,
+                    None => {
+                        // A displaced entry's slot and bits belong to another entry, which must be
+                        // shown first.
+                        is_last = true;
+                        let is_same = shard.is_current() || Failpoint::TrustDisplaced.is_on();
+                        let Some(old) = self.find_displaced(hash).filter(|_| is_same) else {
+                            break;
+                        };
+                        old
+                    }
+                };
+                // Called at one point of the code only, so that it is inlined into this loop.
+                let accepted = accept(location);
+                if accepted.is_some() {
+                    return accepted;
+                }
+                is_shown = true;
+            }
+            if shard.is_current() || Failpoint::ForgetRebuilds.is_on() {
+                return None;
+            }
+        }
+    }
+
+    /// Matches in the shard and the displaced set, excluding buffered inserts.
+    #[inline]
+    pub(crate) fn matches(&self, hash: u64) -> Matches {
+        let mut matches = Matches::Nothing;
+        self.find_in_shard(hash, |location| {
+            matches = match matches {
+                Matches::Nothing => Matches::One(location),
+                _ => Matches::Several,
+            };
+            (matches == Matches::Several).then_some(())
+        });
+        matches
+    }
+
+    /// The slot of entries with this hash in the insert buffer and in the displaced set.
+    #[inline]
+    pub(crate) fn buffer_slot(&self, hash: u64) -> usize {
+        self.pages.split(hash).1 as usize % BUFFER_SLOTS
+    }
+
+    /// Whether an entry with the kept bits of this hash is buffered or displaced. Exact for the
+    /// writer.
+    pub(crate) fn is_deferred(&self, hash: u64) -> bool {
+        self.find_buffered(hash).or_else(|| self.find_displaced(hash)).is_some()
+    }
+
+    /// The buffered entry with the kept bits of this hash.
+    #[inline]
+    fn find_buffered(&self, hash: u64) -> Option<RecordLocation> {
+        let BufferedInsert { hash: its, location } = self.inserts.get(self.buffer_slot(hash))?;
+        (self.pages.split(its) == self.pages.split(hash)).then_some(location)
+    }
+
+    /// The displaced entry with the kept bits of this hash.
+    #[cold]
+    fn find_displaced(&self, hash: u64) -> Option<RecordLocation> {
+        let Displacement { hash: its, old, .. } = self.displaced.get(self.buffer_slot(hash))?;
+        (self.pages.split(its) == self.pages.split(hash)).then_some(old)
+    }
+
+    /// Prefetches the slots of a key, for a search that follows soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        let (number, bits) = self.pages.split(hash);
+        let shard = Shard::load(&self.pages, number);
+        prefetch(shard.from(shard.home(bits)), 2);
+    }
+
+    /// Number of shards.
+    pub(crate) fn shards(&self) -> usize {
+        self.pages.shards.len()
+    }
+
+    /// Number of bits of a hash that the index keeps.
+    pub(crate) fn width(&self) -> u32 {
+        self.pages.width()
+    }
+
+    /// The bits of a hash that the index keeps. Entries with equal ones cannot be distinguished.
+    #[cfg(any(test, firndb_model))]
+    pub(crate) fn kept_bits(&self, hash: u64) -> u64 {
+        hash >> (64 - self.width())
+    }
+
+    /// All entries of a shard as kept bits of the hash and location: those in the shard, ascending
+    /// by the bits, then the displaced ones. Buffered inserts are not included.
+    ///
+    /// Entries that are inserted or removed meanwhile may be missing, and one may be listed twice.
+    pub(crate) fn entries_of(&self, number: usize, out: &mut Vec<(u64, RecordLocation)>) {
+        let kept = |bits: u64| (number as u64) << HASH_BITS | bits;
+        loop {
+            out.clear();
+            let shard = Shard::load(&self.pages, number);
+            for slot in shard.pages().flatten() {
+                let slot = slot.load(Ordering::Acquire);
+                if is_entry(slot) {
+                    out.push((kept(hash_of(slot)), RecordLocation::of_slot(slot)));
+                }
+            }
+            for Displacement { hash, old, .. } in
+                (0..BUFFER_SLOTS).filter_map(|slot| self.displaced.get(slot))
+            {
+                let (its, bits) = self.pages.split(hash);
+                if its == number {
+                    out.push((kept(bits), old));
+                }
+            }
+            if shard.is_current() {
+                return;
+            }
+        }
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn memory(&self) -> u64 {
+        self.pages.memory()
+    }
+}

@@ -1,0 +1,51 @@
+//! The maintenance threads. Each does one part, so that none waits for another: preparing the next
+//! segment, sealing and checkpoints (which mostly wait for the disk), and compaction (which mostly
+//! computes).
+
+use crate::log::maintenance::compaction::compact_step;
+use crate::log::maintenance::prepare::prepare_next;
+use crate::log::maintenance::steps::{Step, seal_or_checkpoint};
+use crate::log::maintenance::thread_priority::use_batch_scheduling;
+use crate::log::state::shared::Shared;
+use crate::log::state::signals::Task;
+use crate::{Error, Result};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// The maintenance threads of a store.
+pub(crate) struct MaintenanceThreads(Vec<JoinHandle<()>>);
+
+impl MaintenanceThreads {
+    pub(crate) fn start(shared: &Arc<Shared>) -> Result<MaintenanceThreads> {
+        let mut threads = MaintenanceThreads(Vec::new());
+        for (task, name, step) in [
+            (Task::Prepare, "firndb-log-next", prepare_next as Step),
+            (Task::Seal, "firndb-log-seal", seal_or_checkpoint),
+            (Task::Compact, "firndb-log-move", compact_step),
+        ] {
+            let its = Arc::clone(shared);
+            let thread = std::thread::Builder::new().name(name.to_string()).spawn(move || {
+                use_batch_scheduling();
+                let mut seen = u64::MAX; // Checks for work once before it waits.
+                while its.maintenance.signals.wait(task, &mut seen) {
+                    // An error stops writing, and the next write reports it.
+                    while let Ok(true) = step(&its) {}
+                }
+            });
+            match thread {
+                Ok(thread) => threads.0.push(thread),
+                Err(e) => {
+                    threads.stop(shared);
+                    return Err(Error::io("start a thread of", &shared.dir.path, e));
+                }
+            }
+        }
+        Ok(threads)
+    }
+
+    pub(crate) fn stop(self, shared: &Shared) {
+        shared.maintenance.signals.shut_down();
+        // A thread that panicked has nothing left to do.
+        self.0.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}

@@ -1,0 +1,311 @@
+//! Opening a store: which files it consists of, where the log ends, and what is in the index.
+//!
+//! 1. [`survey`] reads the head of every segment: its header, and its link to the previous segment.
+//! 2. [`Chain::follow`] finds the end of the log. Links state up to which segment everything was
+//!    durable. After that the log may end anywhere: the next segment is part of it if it is linked
+//!    to exactly the end of the previous one's records. So records that a power cut left after a
+//!    hole are not taken, however intact they look, nor records that an earlier recovery dropped. A
+//!    log that ends before a position that was durable once ([`durable_end::check`]) is corrupt
+//!    there.
+//! 3. [`Chain::members`]: the last link lists the segments of the store; `Removed` records in the
+//!    last segment list those that were removed since. A missing member is an error. Files that are
+//!    not members were left by compaction or a crash, and are removed.
+//! 4. [`Loader::fill`] puts the records of the members into the index, in the order of the log. The
+//!    checkpoint that it begins with was read before everything else: next to a writer it could
+//!    otherwise be ahead of segments that were read earlier. Damage before the end of a member is
+//!    an error with its position.
+//! 5. The active segment continues where its records end, if there are zeros after them. Otherwise
+//!    a write was torn there, and a new segment begins.
+//!
+//! Nothing on disk changes except that files which are not part of the store are removed, so an
+//! opening that is interrupted does no harm: the next one finds the same state.
+
+use crate::disk::{AppendMapWriter, DiskRef, Lock};
+use crate::log::failpoints::Failpoint;
+use crate::log::format::names::{
+    CHECKPOINT, DURABLE_END, LOCK, hint_file, hint_number, segment_file, segment_or_hint_number,
+};
+use crate::log::format::segment_head::LogPosition;
+use crate::log::index::writer::IndexWriter;
+use crate::log::open::chain::{Chain, survey};
+use crate::log::open::loader::Loader;
+use crate::log::open::{checkpoint_file, durable_end, unfinished_backup};
+use crate::log::options::Options;
+use crate::log::segments::durable_end_file;
+use crate::log::segments::reserve::Reserve;
+use crate::log::segments::segment::{SEGMENTS_MAX, Segment, SegmentBytes, next_number};
+use crate::log::state::backpressure::Backpressure;
+use crate::log::state::counters::Counters;
+use crate::log::state::directory::Directory;
+use crate::log::state::group_commit::GroupCommit;
+use crate::log::state::log_writer::LogWriter;
+use crate::log::state::lookup::Lookup;
+use crate::log::state::maintenance_state::MaintenanceState;
+use crate::log::state::refresh_point::RefreshPoint;
+use crate::log::state::shared::Shared;
+use crate::log::state::snapshots::Snapshots;
+use crate::log::stats::Recovery;
+use crate::log::write::active_segment::{WriterStart, begin, resume};
+use crate::{Error, ErrorKind, Result};
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// How often opening for reading next to a writer is retried when a file disappears meanwhile.
+const ATTEMPTS: usize = 16;
+
+/// Opens the store in a directory, without its threads.
+pub(crate) fn open(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
+    for _ in 1..ATTEMPTS {
+        match attempt(disk.clone(), dir, options.clone()) {
+            // The writer may have begun or removed a segment meanwhile.
+            Err(e) if options.read_only && is_transient(&e) => {}
+            opened => return opened,
+        }
+    }
+    attempt(disk, dir, options)
+}
+
+/// Whether this may be the error of a reader under which a file was removed or begun.
+pub(crate) fn is_transient(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
+}
+
+fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
+    let started = std::time::Instant::now();
+    if !options.read_only {
+        prepare_dir(&disk, dir, options.create)?;
+    }
+    let disk = disk.hold(dir).map_err(|e| match e.kind() {
+        ErrorKind::NotFound => absent(dir),
+        _ => e,
+    })?;
+    let lock = (!options.read_only).then(|| lock(&disk, dir)).transpose()?;
+    let checkpoint = checkpoint_file::open(&*disk, options.access, dir).ok(); // Optional.
+    let LogFiles { id, names, chain, known_end } = find_log(&disk, dir, &options)?;
+    let mut loader = Loader::new(id, options.index_bits);
+    let recovered = load_segments(chain, &disk, dir, &mut loader, &options)?;
+    let checkpointed = loader.fill(checkpoint)?;
+    let recovery = Recovery {
+        dropped_bytes: recovered.dropped_bytes,
+        dropped_files: recovered.leftovers.len() as u64,
+        hinted_segments: loader.hinted,
+        scanned_segments: loader.scanned,
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    let counters = Counters {
+        keys: loader.writer.entries().into(),
+        live_bytes: loader.live_bytes().into(),
+        recovery,
+        ..Counters::default()
+    };
+    let mut shared = Shared {
+        dir: Directory::new(disk, dir, id, lock, known_end.unwrap_or_default()),
+        options,
+        lookup: Lookup::new(id, loader.index, loader.table),
+        writer: Mutex::new(None),
+        group_commit: GroupCommit::default(),
+        snapshots: Snapshots::default(),
+        counters,
+        reserve: Reserve::default(),
+        backpressure: Backpressure::default(),
+        maintenance: MaintenanceState::new(checkpointed),
+        refresh_point: None,
+    };
+    if shared.options.read_only {
+        let (last, index) = (recovered.last, loader.writer);
+        shared.refresh_point = Some(RefreshPoint { names, last, index });
+    } else {
+        let backup_end = unfinished_backup::backup_end(&*shared.dir.disk, dir, &names);
+        shared.maintenance.backup_end = backup_end;
+        let writer = start_writing(&shared, recovered, loader.writer)?;
+        *shared.lock_any() = Some(writer);
+    }
+    Ok(shared)
+}
+
+/// The files of a log.
+pub(crate) struct LogFiles {
+    /// Id of the store; a new one if there is no store yet.
+    pub(crate) id: u64,
+    /// The names in the directory, before any file was read.
+    pub(crate) names: Vec<String>,
+    pub(crate) chain: Chain,
+    /// A position up to which the log is known to have been durable.
+    known_end: Option<LogPosition>,
+}
+
+/// Finds the log in a directory.
+pub(crate) fn find_log(disk: &DiskRef, dir: &Path, options: &Options) -> Result<LogFiles> {
+    let known_end = durable_end_file::read(&**disk, dir)?;
+    let names = disk.list(dir)?;
+    // A reader must read the manifest after it has listed the files.
+    let part = unfinished_backup::store_files(&**disk, dir, names.clone(), options.read_only)?;
+    let hints: BTreeSet<u64> = part.iter().filter_map(|name| hint_number(name)).collect();
+    let files = survey(disk, dir, &part, &hints, options)?;
+    if files.is_empty() && options.create && !options.read_only {
+        // If a process died while it created the store, the directory's own name may not be synced.
+        disk.create_dir_all(dir)?;
+    }
+    let id = match files.iter().find_map(|file| file.head.as_ref().ok()) {
+        Some(head) => head.header.store,
+        None => {
+            durable_end::check_new(&part, !hints.is_empty(), dir)?;
+            if !options.create || options.read_only {
+                return Err(absent(dir));
+            }
+            new_id()
+        }
+    };
+    let known_end = known_end.and_then(|end| end.position_in(id));
+    let chain = Chain::follow(disk, files, hints, id, dir)?;
+    durable_end::check(known_end, chain.last, dir)?;
+    Ok(LogFiles { id, names, chain, known_end })
+}
+
+/// Creates the directory if necessary. `NotFound` if it holds no store and none may be created;
+/// then no lock is left in it either.
+fn prepare_dir(disk: &DiskRef, dir: &Path, create: bool) -> Result<()> {
+    let is_of_store = |name: &String| {
+        segment_or_hint_number(name).is_some() || [DURABLE_END, CHECKPOINT].contains(&name.as_str())
+    };
+    match disk.list(dir) {
+        Err(e) if e.kind() == ErrorKind::NotFound && create => disk.create_dir_all(dir),
+        Err(e) if e.kind() == ErrorKind::NotFound => Err(absent(dir)),
+        names => match create || names?.iter().any(is_of_store) {
+            true => Ok(()),
+            false => Err(absent(dir)),
+        },
+    }
+}
+
+/// Takes the lock of the writer.
+fn lock(disk: &DiskRef, dir: &Path) -> Result<Box<dyn Lock>> {
+    let lock = disk.lock(&dir.join(LOCK))?;
+    lock.check()?; // The directory may have been replaced since it was opened.
+    Ok(lock)
+}
+
+fn absent(dir: &Path) -> Error {
+    Error::new(ErrorKind::NotFound, "there is no log store in this directory").in_file(dir)
+}
+
+/// The id of a new store: 64 random bits from the standard library.
+fn new_id() -> u64 {
+    #[cfg(test)]
+    if let Some(id) = crate::log::failpoints::active::STORE.get() {
+        return id;
+    }
+    RandomState::new().hash_one(std::time::SystemTime::now())
+}
+
+/// Removes files that are not part of the store, and creates the writer at the end of the log.
+fn start_writing(shared: &Shared, recovered: Recovered, index: IndexWriter) -> Result<LogWriter> {
+    if !recovered.leftovers.is_empty() {
+        // The records that say that a segment was removed may not be durable yet. They must be
+        // before its file is removed.
+        let active = recovered.active.iter().map(|(_, segment)| segment);
+        recovered.unsynced.iter().chain(active).try_for_each(|s| s.sync(s.end()))?;
+        shared.dir.disk.sync_dir(&shared.dir.path)?;
+        for name in &recovered.leftovers {
+            shared.dir.disk.remove(&shared.dir.file(name))?;
+        }
+        // Compaction drops deletes on the assumption that the records they hide are gone for good.
+        shared.dir.disk.sync_dir(&shared.dir.path)?;
+    }
+    let Recovered { last, next_number, durable, link_durable, unsynced, active, .. } = recovered;
+    let start = WriterStart { index, next_number, durable, link_durable, last };
+    let mut writer = match active {
+        Some((map, segment)) => resume(start, map, segment),
+        None => begin(shared, start)?,
+    };
+    writer.unsynced = unsynced;
+    Ok(writer)
+}
+
+/// Opens the segments of the store.
+fn load_segments(
+    chain: Chain,
+    disk: &DiskRef,
+    dir: &Path,
+    loader: &mut Loader,
+    options: &Options,
+) -> Result<Recovered> {
+    let (read_only, mode) = (options.read_only, options.append_mode);
+    let members = chain.members()?;
+    let mut unsynced = Vec::new();
+    let mut active = None;
+    let mut dropped_bytes = 0;
+    for (slot, &(number, end)) in members.iter().enumerate() {
+        let path = dir.join(segment_file(number));
+        let (file, head) = chain.segment(number, &path)?;
+        let rest = file.map.get(end as usize..).unwrap_or(&[]);
+        let torn = torn_bytes(rest);
+        let is_last = number == chain.last.0;
+        let (bytes, map) = if !read_only && (number > chain.durable || is_last) {
+            let (map, writer) = disk.open_append_map(&path, end as usize, mode)?;
+            (SegmentBytes::AppendMap(map), Some(writer))
+        } else {
+            (SegmentBytes::Sealed(file.map.clone(), end as usize), None)
+        };
+        if slot >= SEGMENTS_MAX {
+            return Err(Error::new(ErrorKind::Failed, "the store has too many segments"));
+        }
+        let segment = Segment::new(number, slot, head.header.alignment_log2, path, bytes);
+        let segment = Arc::new(segment.accessed(&**disk, options.access)?);
+        loader.table.put(segment.slot, Arc::clone(&segment));
+        chain.set_hint(&**disk, options.access, dir, &segment);
+        match map {
+            Some(map) if is_last && torn == 0 => active = Some((map, segment)),
+            Some(_) => {
+                dropped_bytes += if is_last { torn as u64 } else { 0 };
+                unsynced.push(segment);
+            }
+            None => {}
+        }
+    }
+    let is_member = |n: u64| members.iter().any(|&(number, _)| number == n);
+    let segments = chain.files.iter().map(|file| (file.number, segment_file(file.number)));
+    let hints = chain.hints.iter().map(|&number| (number, hint_file(number)));
+    let leftovers = segments.chain(hints).filter(|&(number, _)| !is_member(number));
+    let leftovers: Vec<String> = leftovers.map(|(_, name)| name).collect();
+    let next_number = next_number(chain.newest_number())?;
+    let (last, durable) = (chain.last, chain.durable);
+    let head = chain.file(last.0).and_then(|file| file.head.as_ref().ok());
+    let link_durable = head.map_or(0, |head| head.link.durable);
+    Ok(Recovered {
+        last,
+        next_number,
+        durable,
+        link_durable,
+        unsynced,
+        active,
+        leftovers,
+        dropped_bytes,
+    })
+}
+
+/// Number of bytes after the end of the records, up to where there are only zeros.
+fn torn_bytes(rest: &[u8]) -> usize {
+    match rest.iter().rposition(|&byte| byte != 0) {
+        Some(at) if !Failpoint::ResumeTornSegment.is_on() => at + 1,
+        _ => 0,
+    }
+}
+
+/// The end of the log, and what was found there.
+struct Recovered {
+    last: LogPosition,
+    next_number: u64,
+    durable: u64,
+    /// `durable` as stated in the last segment's link.
+    link_durable: u64,
+    /// Segments that may not be durable, in order.
+    unsynced: Vec<Arc<Segment>>,
+    /// The segment to continue with; `None` if its end is torn.
+    active: Option<(AppendMapWriter, Arc<Segment>)>,
+    /// Names of the files that are not part of the store.
+    leftovers: Vec<String>,
+    dropped_bytes: u64,
+}

@@ -1,0 +1,242 @@
+//! [`LogStore`]: opening, closing and maintaining a store. Its other methods are in `operations.rs`
+//! and `admin/operations.rs`.
+
+use crate::Result;
+use crate::disk::{self, AppendMode, DiskRef};
+use crate::log::failpoints::Failpoint;
+use crate::log::format::segment_head::LogPosition;
+use crate::log::maintenance::checkpoint::write_checkpoint;
+use crate::log::maintenance::compaction::{self, finish_compaction};
+use crate::log::maintenance::seal::seal_with;
+use crate::log::maintenance::steps;
+use crate::log::maintenance::threads::MaintenanceThreads;
+use crate::log::open::{recovery, refresh};
+use crate::log::options::Options;
+use crate::log::read::snapshot::{self, Snapshot};
+use crate::log::segments::reserve::Need;
+use crate::log::segments::segment::Segment;
+use crate::log::state::shared::Shared;
+use crate::log::state::signals::Task;
+use crate::log::stats::Stats;
+use crate::log::write::active_segment::drop_spare;
+use crate::log::write::settle::{lock_settled, settle_counts};
+use crate::log::write::sync::make_durable;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A key-value store in a directory: see [`crate::log`]. Any number of threads may use it at once
+/// for reading and writing. Only [`LogStore::refresh`], which changes what a handle that is open
+/// for reading only shows, needs exclusive access.
+pub struct LogStore {
+    pub(crate) shared: Arc<Shared>,
+    threads: Option<MaintenanceThreads>,
+}
+
+impl LogStore {
+    /// Opens the store in a directory, or creates one.
+    ///
+    /// Errors: `NotFound` if there is none and the options forbid creating one, `Locked` if another
+    /// process or handle has it open for writing, `Corrupt` with file and offset if durable data is
+    /// damaged.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<LogStore> {
+        Self::open_on(disk::os(), path.as_ref(), options)
+    }
+
+    /// [`LogStore::open`] on any disk.
+    pub(crate) fn open_on(disk: DiskRef, path: &Path, options: Options) -> Result<LogStore> {
+        options.check()?;
+        let background = options.background && !options.read_only;
+        let shared = Arc::new(recovery::open(disk, path, options)?);
+        if !shared.options.read_only {
+            match shared.hold_reserve() {
+                Err(e) if e.is_disk_full() => {} // The first write that takes space reports it.
+                held => held?,
+            }
+        }
+        let threads = background.then(|| MaintenanceThreads::start(&shared)).transpose()?;
+        Ok(LogStore { shared, threads })
+    }
+
+    /// Number of keys. A key whose record has expired counts until a write or compaction removes
+    /// the record: nothing is written at the time of expiry.
+    pub fn len(&self) -> u64 {
+        settle_counts(&self.shared);
+        self.shared.counters.keys.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The store as it is now, with every batch as a whole or not at all. Records that have expired
+    /// by now are absent in the snapshot; others stay in it even when their time comes.
+    pub fn snapshot(&self) -> Snapshot {
+        snapshot::take(&self.shared)
+    }
+
+    /// Shows the changes of another process that writes to the store. For a store that is open for
+    /// reading only; one that is open for writing is always up to date.
+    ///
+    /// Lists the directory and looks at the end of the log. If more was written, reads the segments
+    /// that are not sealed yet and the records written since the last look, and goes once through
+    /// the index in memory if segments were compacted since. If much was written, or if there are
+    /// snapshots, which keep the state that they show, opens the store again. After an error the
+    /// handle shows the old state, or, if there was no memory for the index, a part of the changes.
+    pub fn refresh(&mut self) -> Result<()> {
+        if let Some(shared) = Arc::get_mut(&mut self.shared)
+            && (!shared.options.read_only || refresh::catch_up(shared)?)
+        {
+            return Ok(());
+        }
+        let shared = &self.shared;
+        if shared.options.read_only {
+            let (disk, options) = (shared.dir.disk.clone(), shared.options.clone());
+            self.shared = Arc::new(recovery::open(disk, &shared.dir.path, options)?);
+        }
+        Ok(())
+    }
+
+    /// Makes every write before this call durable.
+    pub fn sync(&self) -> Result<()> {
+        let position = lock_settled(&self.shared)?.position();
+        make_durable(&self.shared, position)
+    }
+
+    /// Does one step of maintenance, if one is due, and returns whether it did: prepares the next
+    /// segment, makes a sealed one durable, takes a checkpoint, or compacts a segment. A store
+    /// opened with [`Options::background`] does this by itself.
+    pub fn maintain(&self) -> Result<bool> {
+        steps::maintain(&self.shared)
+    }
+
+    /// Copies the live records of every segment of which at least this share (0 to 1) is stale, and
+    /// removes those segments; 0 rewrites the whole store. Returns the number of segments. Reading
+    /// and writing continue meanwhile.
+    ///
+    /// On a full disk it uses reserved space. If that is not enough, the error is of kind `Io`.
+    pub fn compact(&self, threshold: f64) -> Result<usize> {
+        compaction::compact(&self.shared, threshold)
+    }
+
+    /// Stops compaction in the background after the current record. Files that it emptied and has
+    /// not removed yet, at most 16, are removed by [`LogStore::resume_compaction`],
+    /// [`LogStore::compact`] or a close.
+    pub fn pause_compaction(&self) {
+        compaction::pause(&self.shared);
+    }
+
+    /// Lets compaction in the background continue.
+    pub fn resume_compaction(&self) {
+        self.shared.maintenance.is_compaction_paused.store(false, Ordering::Release);
+        self.shared.wake(Task::Compact);
+    }
+
+    /// The size of the store and counts of its operations.
+    pub fn stats(&self) -> Stats {
+        let shared = &*self.shared;
+        settle_counts(shared);
+        let counters = &shared.counters;
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let segments = shared.segments();
+        Stats {
+            keys: get(&counters.keys),
+            segments: segments.len() as u64,
+            disk_bytes: segments.iter().map(|segment| segment.capacity()).sum(),
+            held_bytes: shared.maintenance.held_bytes(),
+            live_bytes: get(&counters.live_bytes),
+            append_mode: append_mode(shared, segments.last()),
+            index_bytes: shared.lookup.index.memory(),
+            puts: get(&counters.puts),
+            deletes: get(&counters.deletes),
+            user_bytes: get(&counters.user_bytes),
+            log_bytes: get(&counters.log_bytes),
+            syncs: get(&counters.syncs),
+            false_reads: get(&shared.lookup.false_reads),
+            moved_bytes: get(&counters.moved_bytes),
+            upkeep_bytes: get(&shared.dir.maintenance_bytes),
+            backups: get(&counters.backups),
+            segments_removed: get(&counters.segments_removed),
+            recovery: counters.recovery,
+        }
+    }
+
+    /// Makes everything durable and releases the lock. Dropping a store does the same, but cannot
+    /// report an error. Writes that are in progress get an error.
+    pub fn close(mut self) -> Result<()> {
+        self.shut_down()?;
+        // Another thread may have got the error of a failed write: then this call reports it too.
+        self.shared.dir.failure().map_or(Ok(()), Err)
+    }
+
+    fn shut_down(&mut self) -> Result<()> {
+        if self.shared.dir.is_forked_child() {
+            // The threads and the log are the parent's.
+            std::mem::forget(self.threads.take());
+            return Ok(());
+        }
+        if let Some(threads) = self.threads.take() {
+            threads.stop(&self.shared);
+        }
+        if self.shared.options.read_only || self.shared.dir.failed.get().is_some() {
+            return Ok(());
+        }
+        close_writer(&self.shared)
+    }
+}
+
+impl Drop for LogStore {
+    fn drop(&mut self) {
+        let _ = self.shut_down();
+    }
+}
+
+impl std::fmt::Debug for LogStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogStore").field("dir", &self.shared.dir.path).finish_non_exhaustive()
+    }
+}
+
+fn append_mode(shared: &Shared, active: Option<&Arc<Segment>>) -> AppendMode {
+    let Some(segment) = active else { return shared.options.append_mode };
+    match (segment.append_mode(), shared.options.append_mode) {
+        (AppendMode::Auto, AppendMode::Auto) => {
+            shared.dir.disk.append_mode(&segment.path).unwrap_or_default()
+        }
+        (AppendMode::Auto, chosen) => chosen,
+        (known, _) => known,
+    }
+}
+
+/// Writes what the next opening needs, and closes the writer.
+fn close_writer(shared: &Shared) -> Result<()> {
+    // Deferred puts that cannot be settled are in the log and were acknowledged.
+    let position = match shared.lock_writer() {
+        Ok(writer) => writer.position(),
+        Err(_) => return Ok(()),
+    };
+    if !Failpoint::CloseWithoutSync.is_on() {
+        make_durable(shared, position)?;
+    }
+    finish_compaction(shared)?;
+    drop_spare(shared, &mut *lock_settled(shared)?)?;
+    match shorten_recovery(shared, position) {
+        Err(e) if e.is_disk_full() => {} // The next opening takes longer.
+        shortened => shortened?,
+    }
+    lock_settled(shared)?.is_closed = true;
+    Ok(())
+}
+
+/// Writes the durable end, hints and a checkpoint, which make the next opening short.
+fn shorten_recovery(shared: &Shared, position: LogPosition) -> Result<()> {
+    shared.dir.record_end(position)?;
+    while seal_with(shared, Need::Fill)? {}
+    let segments = shared.segments();
+    let sealed = segments.iter().filter(|s| s.hint.get().is_some()).map(|s| s.number).max();
+    if sealed.unwrap_or(0) > shared.maintenance.checkpointed.load(Ordering::Relaxed) {
+        write_checkpoint(shared)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! Gets: a search in the index and one read of the record.
+
+use crate::Result;
+use crate::log::expiry::{Entry, Expiry};
+use crate::log::state::lookup::{GROUP, Lookup, prefetch_all};
+use crate::log::state::shared::Shared;
+
+/// Calls `read` with the value of a key: see `LogStore::get_with`.
+#[inline]
+pub(crate) fn get_with<T>(
+    shared: &Shared,
+    key: &[u8],
+    read: impl FnOnce(&[u8]) -> T,
+) -> Result<Option<T>> {
+    let hash = shared.lookup.hash(key);
+    let mut read = Some(read);
+    shared.lookup.find(key, hash, |_, record| {
+        read.take().filter(|_| !shared.is_expired(record)).map(|read| read(record.value))
+    })
+}
+
+/// Calls `read` with the record of a key: see `LogStore::get_entry_with`.
+#[inline]
+pub(crate) fn get_entry_with<T>(
+    shared: &Shared,
+    key: &[u8],
+    read: impl FnOnce(Entry<'_>) -> T,
+) -> Result<Option<T>> {
+    let hash = shared.lookup.hash(key);
+    let mut read = Some(read);
+    shared.lookup.find(key, hash, |_, record| {
+        let read = read.take().filter(|_| !shared.is_expired(record))?;
+        let expiry = Expiry::of(record.expires);
+        Some(read(Entry { key, value: record.value, expiry }))
+    })
+}
+
+/// The values of keys, in order: see `LogStore::get_many`.
+pub(crate) fn get_many(shared: &Shared, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
+    let mut values = Vec::with_capacity(keys.len());
+    for group in keys.chunks(GROUP) {
+        let mut hashes = [0; GROUP];
+        let hashes = &mut hashes[..group.len()];
+        hashes.iter_mut().zip(group).for_each(|(h, key)| *h = shared.lookup.hash(key.as_ref()));
+        let Lookup { index, segments, prefetch_lines, .. } = &shared.lookup;
+        prefetch_all(index, &segments.load(), prefetch_lines.get(), hashes);
+        for key in group {
+            values.push(get_with(shared, key.as_ref(), <[u8]>::to_vec)?);
+        }
+    }
+    Ok(values)
+}

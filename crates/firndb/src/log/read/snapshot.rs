@@ -1,0 +1,91 @@
+//! Snapshots: the store as it was at one moment, while writing and compaction continue.
+//!
+//! A snapshot costs memory for each key that is changed while it is open, and keeps its segments on
+//! disk: see `state/snapshots.rs`.
+
+use crate::Result;
+use crate::log::expiry::Expiry;
+use crate::log::format::record::Record;
+use crate::log::index::slot::RecordLocation;
+use crate::log::state::lookup::read_at;
+use crate::log::state::shared::Shared;
+use crate::log::state::snapshots::SnapshotView;
+use crate::log::write::settle::settle;
+use std::sync::Arc;
+
+/// A view of a store at one moment, shared by any number of threads.
+pub struct Snapshot {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) view: Arc<SnapshotView>,
+    /// When it was taken. Records that had expired by then are absent, and none expires in it
+    /// later.
+    pub(crate) now: u64,
+}
+
+/// Takes a snapshot: see `LogStore::snapshot`.
+pub(crate) fn take(shared: &Arc<Shared>) -> Snapshot {
+    let shared = Arc::clone(shared);
+    let now = shared.now();
+    // Under the lock, so that the snapshot has no part of a write.
+    let writer = settle(&shared);
+    let end = writer.as_ref().map_or((u64::MAX, 0), |writer| writer.position());
+    let view = Arc::new(SnapshotView::new(shared.lookup.segments.load_full(), end));
+    shared.snapshots.add(Arc::clone(&view));
+    drop(writer);
+    Snapshot { shared, view, now }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.shared.snapshots.remove(&self.view);
+    }
+}
+
+impl Snapshot {
+    /// The value of a key; `None` if it was absent.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.find(key, |record| record.value.to_vec())
+    }
+
+    /// The expiry of a key's record; `None` if the key was absent.
+    pub fn expiry(&self, key: &[u8]) -> Result<Option<Expiry>> {
+        self.find(key, |record| Expiry::of(record.expires))
+    }
+
+    fn find<T>(&self, key: &[u8], read: impl Fn(Record) -> T) -> Result<Option<T>> {
+        let lookup = &self.shared.lookup;
+        let (hash, lines) = (lookup.hash(key), lookup.prefetch_lines.get());
+        let shown = |record: Record| (!record.is_expired(self.now)).then(|| read(record));
+        let mut buffer = Vec::new();
+        loop {
+            let found = lookup.index.find(hash, |location| {
+                match read_at(self.view.segment(location)?, location, lines, &mut buffer) {
+                    Ok(record) => (record.key == key).then_some(Ok(shown(record))),
+                    Err(error) => Some(Err((location, error))),
+                }
+            });
+            match found {
+                None => break,
+                Some(Ok(value)) => return Ok(value),
+                // Unless the shard was rebuilt during the search and this was not the key's
+                // location.
+                Some(Err((location, error))) if lookup.holds(hash, location) => return Err(error),
+                Some(Err(_)) => {}
+            }
+        }
+        for location in self.view.replaced(hash) {
+            if let Some(segment) = self.view.segment(location) {
+                let record = read_at(segment, location, lines, &mut buffer)?;
+                if record.key == key {
+                    return Ok(shown(record));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the snapshot shows this record as its key's.
+    pub(crate) fn shows(&self, hash: u64, location: RecordLocation) -> bool {
+        self.shared.lookup.holds(hash, location) || self.view.replaced(hash).contains(&location)
+    }
+}

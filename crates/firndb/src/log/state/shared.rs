@@ -1,0 +1,167 @@
+//! [`Shared`]: the state of an open store, which its handles and its threads share.
+
+use crate::log::expiry::Expiry;
+use crate::log::format::record::{MAX_KEY, Record};
+use crate::log::format::segment_head::head_length;
+use crate::log::options::{Options, WriteOptions};
+use crate::log::segments::reserve::{Need, Reserve};
+use crate::log::segments::segment::{HEAD_SHARE, SEGMENT_MIN, Segment};
+use crate::log::state::backpressure::Backpressure;
+use crate::log::state::counters::Counters;
+use crate::log::state::directory::Directory;
+use crate::log::state::group_commit::GroupCommit;
+use crate::log::state::log_writer::LogWriter;
+use crate::log::state::lookup::Lookup;
+use crate::log::state::maintenance_state::MaintenanceState;
+use crate::log::state::refresh_point::RefreshPoint;
+use crate::log::state::signals::Task;
+use crate::log::state::snapshots::Snapshots;
+use crate::{Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A store's segments are at most this share of its live bytes, so that space that is reserved and
+/// not yet used is a small part of the store.
+const SEGMENT_SHARE: u64 = 192;
+
+/// The state of an open store.
+pub(crate) struct Shared {
+    pub(crate) dir: Directory,
+    pub(crate) options: Options,
+    pub(crate) lookup: Lookup,
+    /// `None` if the store is open for reading only.
+    pub(crate) writer: Mutex<Option<LogWriter>>,
+    pub(crate) group_commit: GroupCommit,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) counters: Counters,
+    pub(crate) reserve: Reserve,
+    pub(crate) backpressure: Backpressure,
+    pub(crate) maintenance: MaintenanceState,
+    /// `None` if the store is open for writing.
+    pub(crate) refresh_point: Option<RefreshPoint>,
+}
+
+/// The writer, locked.
+pub(crate) struct WriterGuard<'a>(MutexGuard<'a, Option<LogWriter>>);
+
+impl std::ops::Deref for WriterGuard<'_> {
+    type Target = LogWriter;
+
+    #[inline]
+    fn deref(&self) -> &LogWriter {
+        self.0.as_ref().expect("`Shared::lock_writer` checked it")
+    }
+}
+
+impl std::ops::DerefMut for WriterGuard<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut LogWriter {
+        self.0.as_mut().expect("`Shared::lock_writer` checked it")
+    }
+}
+
+impl Shared {
+    /// Locks the writer. Puts may be deferred: see `write/settle.rs`. Errors: `Failed` after a
+    /// failed write or sync, in a forked child and after a close; `InvalidArgument` if the store is
+    /// open for reading only.
+    pub(crate) fn lock_writer(&self) -> Result<WriterGuard<'_>> {
+        self.dir.check_writable()?;
+        let writer = self.lock_any();
+        match &*writer {
+            Some(open) if !open.is_closed => Ok(WriterGuard(writer)),
+            Some(_) => Err(Error::new(ErrorKind::Failed, "the store is closed")),
+            None => {
+                Err(Error::invalid("the store is open for reading only").in_file(&self.dir.path))
+            }
+        }
+    }
+
+    /// Locks the writer, if there is one, whether or not anything can be written.
+    pub(crate) fn lock_any(&self) -> MutexGuard<'_, Option<LogWriter>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Milliseconds since 1970.
+    pub(crate) fn now(&self) -> u64 {
+        (self.options.clock)()
+    }
+
+    #[inline]
+    pub(crate) fn is_expired(&self, record: &Record) -> bool {
+        record.expires.is_some() && record.is_expired(self.now())
+    }
+
+    /// The expiry of records that are written now with these options; `None` if they do not set
+    /// one.
+    pub(crate) fn expiry(&self, options: WriteOptions) -> Option<Expiry> {
+        options.lifetime().expiry(|| self.now())
+    }
+
+    pub(crate) fn wake(&self, task: Task) {
+        self.maintenance.signals.wake(task);
+    }
+
+    /// All segments, ordered by number.
+    pub(crate) fn segments(&self) -> Vec<Arc<Segment>> {
+        self.lookup.segments.load().in_order()
+    }
+
+    /// Length of the next segment's file in a store of this many segments.
+    pub(crate) fn capacity_for(&self, segments: usize) -> u64 {
+        let live = self.counters.live_bytes.load(Ordering::Relaxed);
+        let largest = self.options.segment_bytes;
+        // Segments grow with their number, which is limited.
+        let least = (SEGMENT_MIN << (segments / 1024).min(10)).min(largest);
+        let head = HEAD_SHARE * head_length(segments) as u64;
+        (live / SEGMENT_SHARE).clamp(least, largest).max(head).next_multiple_of(4096)
+    }
+
+    /// Bytes that a live byte takes in a segment that is created now and filled. More than 1,
+    /// because the new segment has a head too.
+    pub(crate) fn weight(&self, segments: usize) -> f64 {
+        let capacity = self.capacity_for(segments) as f64;
+        capacity / (capacity - head_length(segments) as f64)
+    }
+
+    /// Creates or enlarges the disk space reserve if necessary.
+    pub(crate) fn hold_reserve(&self) -> Result<()> {
+        // As large as the segments that deletes and compaction create on a full disk, after the
+        // next.
+        let segment = self.capacity_for(self.segments().len() + 3);
+        self.reserve.hold(&*self.dir.disk, &self.dir.path, segment)
+    }
+
+    /// Calls `act`. If the disk is full, gives up reserved space and calls it again.
+    pub(crate) fn spend_reserve<T>(&self, need: Need, act: impl FnMut() -> Result<T>) -> Result<T> {
+        self.reserve.spend(&*self.dir.disk, &self.dir.path, need, act)
+    }
+
+    /// Updates backpressure after the number of segments changed. `last` is the last segment that
+    /// compaction may remove. The caller holds the writer's lock.
+    pub(crate) fn measure_backpressure(&self, last: u64) {
+        // A limit on compaction's rate, or a pause, is a decision to use more space.
+        let is_limited = self.options.compaction_rate > 0
+            || self.maintenance.is_compaction_paused.load(Ordering::Acquire);
+        let mut ready = self.segments();
+        let all = ready.len();
+        ready.retain(|segment| segment.number <= last && segment.hint.get().is_some());
+        let sum = |of: fn(&Segment) -> u64| ready.iter().map(|segment| of(segment)).sum::<u64>();
+        let size = sum(Segment::size);
+        let kept = sum(|s| s.live.load(Ordering::Relaxed) + s.deletes.load(Ordering::Relaxed));
+        let largest = (kept as f64 * self.weight(ready.len())
+            / (1.0 - self.options.compaction_threshold)) as u64;
+        let each = size / ready.len().max(1) as u64;
+        let excess = size.saturating_sub(largest) / each.max(1);
+        let next = self.capacity_for(ready.len());
+        self.backpressure.measure(all, next, if is_limited { 0 } else { excess });
+    }
+}
+
+/// `InvalidArgument` if a key is too long.
+#[inline]
+pub(crate) fn check_key(key: &[u8]) -> Result<()> {
+    if key.len() <= MAX_KEY {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a key of {} bytes; at most {MAX_KEY}", key.len())))
+}

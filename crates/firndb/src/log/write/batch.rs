@@ -1,0 +1,120 @@
+//! Batches: changes that are applied together or not at all.
+
+use crate::Result;
+use crate::log::expiry::{Expiry, Lifetime};
+use crate::log::format::record::Record;
+use crate::log::options::WriteOptions;
+use crate::log::state::shared::Shared;
+use crate::log::write::apply::{check_value, frame};
+use crate::log::write::put::write;
+use std::cell::LazyCell;
+use std::time::Duration;
+
+/// Puts and deletes of any number of keys, for [`LogStore::write`](crate::log::LogStore::write).
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// Keys and values, concatenated.
+    bytes: Vec<u8>,
+    changes: Vec<Change>,
+}
+
+#[derive(Clone, Debug)]
+struct Change {
+    key_end: usize,
+    /// `None` for a delete.
+    value_end: Option<usize>,
+    lifetime: Lifetime,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// Sets the value of a key. The record does not expire, unless the options of
+    /// [`LogStore::write_with`](crate::log::LogStore::write_with) say otherwise for the batch.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> &mut Batch {
+        self.put_for(key, value, Lifetime::Unspecified)
+    }
+
+    /// [`Batch::put`] of a record that expires this long after the batch is written, whatever the
+    /// options of the batch say. A time beyond the largest representable one counts as the largest.
+    pub fn put_ttl(&mut self, key: &[u8], value: &[u8], ttl: Duration) -> &mut Batch {
+        self.put_for(key, value, Lifetime::Ttl(ttl))
+    }
+
+    /// [`Batch::put`] of a record that expires at a given time, or never, whatever the options of
+    /// the batch say.
+    pub fn put_expiring(&mut self, key: &[u8], value: &[u8], expiry: Expiry) -> &mut Batch {
+        self.put_for(key, value, Lifetime::Until(expiry))
+    }
+
+    fn put_for(&mut self, key: &[u8], value: &[u8], lifetime: Lifetime) -> &mut Batch {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.changes.push(Change { key_end, value_end: Some(self.bytes.len()), lifetime });
+        self
+    }
+
+    /// Removes a key if it is there.
+    pub fn delete(&mut self, key: &[u8]) -> &mut Batch {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.changes.push(Change { key_end, value_end: None, lifetime: Lifetime::Unspecified });
+        self
+    }
+
+    /// Number of changes.
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Whether there are no changes.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Removes all changes and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.changes.clear();
+    }
+
+    /// The records of all changes; `expiry` says when the puts expire.
+    fn records(&self, expiry: impl Fn(Lifetime) -> Expiry) -> Vec<Record<'_>> {
+        let mut start = 0;
+        let mut records = Vec::with_capacity(self.changes.len());
+        for change in &self.changes {
+            let key = &self.bytes[start..change.key_end];
+            start = change.value_end.unwrap_or(change.key_end);
+            records.push(match change.value_end {
+                None => Record::delete(key),
+                Some(end) => Record {
+                    expires: expiry(change.lifetime).millis(),
+                    ..Record::put(key, &self.bytes[change.key_end..end])
+                },
+            });
+        }
+        records
+    }
+}
+
+/// Writes a batch.
+pub(crate) fn write_batch(shared: &Shared, batch: &Batch, options: WriteOptions) -> Result<()> {
+    // All times to live count from the same moment.
+    let now = LazyCell::new(|| shared.now());
+    let usual = options.lifetime().expiry(|| *now).unwrap_or_default();
+    let records = batch.records(|lifetime| lifetime.expiry(|| *now).unwrap_or(usual));
+    let last = records.len().saturating_sub(1);
+    let frames = records.into_iter().enumerate().map(|(n, record)| {
+        check_value(record.value)?;
+        frame(shared, Record { more: n < last, ..record })
+    });
+    let frames = frames.collect::<Result<Vec<_>>>()?;
+    if frames.is_empty() {
+        return Ok(());
+    }
+    write(shared, &frames, options)
+}

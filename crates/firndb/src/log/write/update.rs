@@ -1,0 +1,64 @@
+//! Read-modify-write.
+//!
+//! The new value is computed outside of the lock from the record that was read, and written if the
+//! index still points to that record. Otherwise it is computed again. So some writer always makes
+//! progress, and a slow function delays no other writer.
+
+use crate::Result;
+use crate::log::expiry::Expiry;
+use crate::log::format::record::Record;
+use crate::log::index::slot::RecordLocation;
+use crate::log::options::WriteOptions;
+use crate::log::state::frame::Frame;
+use crate::log::state::shared::{Shared, check_key};
+use crate::log::write::acknowledge::acknowledge;
+use crate::log::write::active_segment::{make_room, need_of};
+use crate::log::write::apply::{apply, check_value, current};
+use crate::log::write::settle::lock_settled;
+
+/// Replaces the value of a key by the result of `change`: see `LogStore::update_with`.
+pub(crate) fn update(
+    shared: &Shared,
+    key: &[u8],
+    options: WriteOptions,
+    mut change: impl FnMut(Option<&[u8]>) -> Option<Option<Vec<u8>>>,
+) -> Result<Option<Option<Vec<u8>>>> {
+    loop {
+        check_key(key)?;
+        let hash = shared.lookup.hash(key);
+        let mut seen: Option<RecordLocation> = None;
+        let (mut new, mut kept) = (None, Expiry::Never);
+        shared.lookup.find(key, hash, |location, record| {
+            seen = Some(location);
+            let live = Some(record).filter(|record| !shared.is_expired(record));
+            // An expired record is absent, and so is its expiry.
+            kept = Expiry::of(live.and_then(|record| record.expires));
+            new = Some(change(live.map(|record| record.value)));
+            Some(())
+        })?;
+        let Some(new) = new.unwrap_or_else(|| change(None)) else { return Ok(None) };
+        let record = match &new {
+            Some(value) => {
+                check_value(value)?;
+                let expires = shared.expiry(options).unwrap_or(kept).millis();
+                Record { expires, ..Record::put(key, value) }
+            }
+            // Writes a delete over an expired record, as `LogStore::delete` does.
+            None if seen.is_none() => return Ok(Some(None)),
+            None => Record::delete(key),
+        };
+        let frame = Frame::new(record, hash, seen);
+        let position = {
+            let mut writer = lock_settled(shared)?;
+            if current(shared, &frame)?.map(|current| current.location) != seen {
+                continue; // Another writer changed the key.
+            }
+            let need = need_of(std::slice::from_ref(&frame));
+            make_room(shared, &mut writer, (frame.length() as u64, 1), need)?;
+            apply(shared, &mut writer, &frame, need)?;
+            writer.position()
+        };
+        acknowledge(shared, position, options)?;
+        return Ok(Some(new));
+    }
+}

@@ -1,0 +1,4 @@
+//! Verification of tables, and their description for `inspect`.
+
+pub(crate) mod verify;
+pub(crate) mod inspect;

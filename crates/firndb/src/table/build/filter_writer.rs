@@ -1,0 +1,89 @@
+//! Builds and writes the filter section. `format/filter.rs` has the layout.
+
+use crate::bytes::frozen::FrozenWriter;
+use crate::bytes::int::Encoder;
+use crate::disk::spool::Spool;
+use crate::table::format::filter::{PartEntry, encode_header, part_of, parts_for};
+use crate::table::options::Filter;
+use crate::{Error, Result};
+use xorf::{BinaryFuse8, BinaryFuse16};
+
+/// Collects hashes in ascending order, and builds the filter of each part once the part is
+/// complete.
+pub(crate) struct FilterWriter {
+    filter: Filter,
+    parts: u64,
+    part: u64,
+    hashes: Vec<u64>,
+    entries: Encoder,
+    fingerprints: Spool,
+}
+
+impl FilterWriter {
+    pub(crate) fn new(filter: Filter, records: u64, fingerprints: Spool) -> FilterWriter {
+        let parts = parts_for(records);
+        let (hashes, entries) = (Vec::new(), Encoder::default());
+        FilterWriter { filter, parts, part: 0, hashes, entries, fingerprints }
+    }
+
+    pub(crate) fn push(&mut self, hash: u64) -> Result<()> {
+        if self.filter == Filter::None || self.hashes.last() == Some(&hash) {
+            return Ok(());
+        }
+        while part_of(hash, self.parts) != self.part {
+            self.end_part()?;
+        }
+        self.hashes.push(hash);
+        Ok(())
+    }
+
+    fn end_part(&mut self) -> Result<()> {
+        let hashes = std::mem::take(&mut self.hashes);
+        let at = self.fingerprints.len();
+        let (descriptor, number) = if hashes.is_empty() {
+            (None, 0)
+        } else if self.filter == Filter::Bits8 {
+            let made = BinaryFuse8::try_from(&hashes).map_err(failed)?;
+            self.fingerprints.push(&made.fingerprints)?;
+            (Some(made.descriptor), made.fingerprints.len())
+        } else {
+            let made = BinaryFuse16::try_from(&hashes).map_err(failed)?;
+            let mut bytes = Encoder(Vec::with_capacity(2 * made.fingerprints.len()));
+            made.fingerprints.iter().for_each(|&f| bytes.u16(f));
+            self.fingerprints.push(&bytes.0)?;
+            (Some(made.descriptor), made.fingerprints.len())
+        };
+        let entry = PartEntry {
+            seed: descriptor.as_ref().map_or(0, |d| d.seed),
+            start: at,
+            fingerprints: number as u64,
+            segment: descriptor.as_ref().map_or(0, |d| d.segment_length),
+            count: descriptor.as_ref().map_or(0, |d| d.segment_count_length),
+        };
+        entry.encode(&mut self.entries);
+        self.part += 1;
+        self.hashes = hashes;
+        self.hashes.clear();
+        Ok(())
+    }
+
+    /// Writes the section, if the table has a filter.
+    pub(crate) fn finish(mut self, out: &mut FrozenWriter, id: u32) -> Result<()> {
+        if self.filter == Filter::None {
+            return Ok(());
+        }
+        while self.part < self.parts {
+            self.end_part()?;
+        }
+        out.begin(id, false)?;
+        out.write(&encode_header(self.parts, self.fingerprints.len()))?;
+        self.fingerprints.each(|bytes| out.write(bytes))?;
+        out.write(&self.entries.0)?;
+        out.end();
+        Ok(())
+    }
+}
+
+fn failed(why: &str) -> Error {
+    Error::invalid(format!("cannot build a filter of these keys: {why}"))
+}

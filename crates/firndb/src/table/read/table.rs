@@ -1,0 +1,127 @@
+//! The public type of an open table.
+
+use crate::Error;
+use crate::Result;
+use crate::disk::{self, DiskRef};
+use crate::table::options::{Access, TableStats};
+use crate::table::read::iter::{self, Iter};
+use crate::table::read::reader::TableReader;
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// An open table. Any number of threads may share it; reads take no lock.
+///
+/// The directory (about 0.04 bytes per record) stays in memory; blocks are read as [`Access`] says.
+/// The file stays usable while the table is open, even if its name is removed or given to another
+/// file.
+pub struct Table {
+    pub(crate) reader: TableReader,
+}
+
+impl Table {
+    /// Opens a table. Reads only its small sections and its filter, unless `access` is
+    /// [`Access::Resident`], which loads all blocks.
+    ///
+    /// Errors: `NotFound`; `Corrupt` if a section that was read is damaged; `UnsupportedVersion`;
+    /// `Failed` if the file was replaced each time it was opened; `Io`.
+    pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Table> {
+        Table::open_on(&disk::os(), path.as_ref(), access)
+    }
+
+    pub(crate) fn open_on(disk: &DiskRef, path: &Path, access: Access) -> Result<Table> {
+        TableReader::open_on(disk, path, access).map(|reader| Table { reader })
+    }
+
+    /// The value of a key, or `None`. The value is borrowed from the table where it is in memory
+    /// uncompressed, and a copy otherwise. Reads one block at most.
+    ///
+    /// Errors: `Corrupt` if the block that can hold the key is damaged; `Io` if it cannot be read.
+    // Inlined into callers: the fewer instructions a get takes, the more of the next get the
+    // processor executes while this one waits for memory.
+    #[inline(always)]
+    pub fn get(&self, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        self.reader.get(key)
+    }
+
+    /// Whether the table has a key. Errors as [`Table::get`].
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        self.reader.contains(key)
+    }
+
+    /// The values of many keys, in the order of the keys. Equal to calling [`Table::get`] for each
+    /// key, but cache misses overlap, and with [`Access::Direct`] reads do.
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Cow<'_, [u8]>>>> {
+        self.reader.get_many(keys)
+    }
+
+    /// Calls `read` with the position of each key in `keys` and its value, in the order of the
+    /// keys; `None` for an absent key. Faster than [`Table::get_many`] for callers that read whole
+    /// values: the table prefetches the first 16 KiB of a value two keys ahead, if the value is in
+    /// memory uncompressed.
+    ///
+    /// Stops at the first error, of the table or of `read`. Because the table works ahead, an error
+    /// of the table may come before `read` has seen all values of the keys before it.
+    pub fn read_many<K: AsRef<[u8]>, E: From<Error>>(
+        &self,
+        keys: &[K],
+        read: impl FnMut(usize, Option<&[u8]>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.reader.read_many(keys, read)
+    }
+
+    /// All records, in the order of the hashes of their keys.
+    pub fn iter(&self) -> Iter<'_> {
+        self.part(0, 1)
+    }
+
+    /// The records of split `part` of `parts` splits of equal numbers of blocks, for example one
+    /// per thread. All splits one after another are [`Table::iter`].
+    pub fn part(&self, part: u64, parts: u64) -> Iter<'_> {
+        Iter::new(&self.reader, part, parts)
+    }
+
+    /// Like [`Table::part`], but calls `visit` with borrowed keys and values. Returns whether
+    /// `visit` saw all records of the split.
+    pub fn scan(
+        &self,
+        part: u64,
+        parts: u64,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        iter::scan(&self.reader, part, parts, &mut visit)
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> u64 {
+        self.reader.meta.records
+    }
+
+    /// Whether there are no records.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Counts, sizes and options of the table.
+    pub fn stats(&self) -> TableStats {
+        self.reader.stats()
+    }
+
+    /// The metadata that [`BuildOptions::metadata`](crate::table::BuildOptions::metadata) gave to
+    /// the build.
+    pub fn metadata(&self) -> Result<&[u8]> {
+        self.reader.metadata()
+    }
+
+    /// The schema of the values that
+    /// [`BuildOptions::value_schema`](crate::table::BuildOptions::value_schema) gave to the build;
+    /// empty if none.
+    pub fn value_schema(&self) -> Result<&str> {
+        self.reader.value_schema()
+    }
+
+    /// The path that was opened.
+    pub fn path(&self) -> &Path {
+        self.reader.path()
+    }
+}
