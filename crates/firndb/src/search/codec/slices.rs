@@ -1,17 +1,17 @@
 //! The slices of a field: postings lists in the order of keys, each with ascending documents.
 //!
-//! They are whole numbers, or each list is Elias-Fano coded (`bytes/elias_fano/`) where that saves
-//! an eighth. The values are document numbers below N, so that a list of n documents takes about
-//! `log2(N / n) + 2` bits per document:
+//! Documents are packed with a fixed width, or each list is *divided*, that is, Elias-Fano coded
+//! (`bytes/elias_fano/`), if this saves an eighth of the space. The values are documents below N,
+//! so a list of n documents takes about `log2(N / n) + 2` bits per document:
 //!
 //! ```text
 //! OFFSET  SIZE                   FIELD
-//! 0       4                      n, the number of documents
+//! 0       4                      n, number of documents in the list
 //! 4       ceil(n l / 8)          low bits, l = floor(log2(N / n)) per document
 //! ..      ceil((n + N') / 8)     high bits, of N' = ceil(N / 2^l) buckets
 //! ```
-//! The lists follow each other, and 8 zeros follow the last one. A section of its own holds the
-//! offset of each list and the end of the last, as an increasing sequence.
+//! The lists follow each other without gaps; 8 zeros follow the last. The section PLACES has the
+//! start of each list and the end of the last, as an increasing sequence.
 
 use crate::bytes::elias_fano::{self, EliasFano, Layout, Position};
 use crate::bytes::int::{Encoder, u32_at};
@@ -130,7 +130,7 @@ struct List<'a> {
     len: usize,
     layout: Layout,
     docs: EliasFano<'a>,
-    /// Where the next list begins.
+    /// The offset of the next list.
     end: usize,
 }
 
@@ -222,7 +222,7 @@ impl<'a> Slices<'a> {
         Span { first, last, ..span }
     }
 
-    /// [`Slices::narrow`] of a whole list, by its buckets.
+    /// [`Slices::narrow`] for a divided list, by its buckets.
     fn narrow_list(&self, lists: &'a [u8], span: Span, (start, end): (u32, u32)) -> Span {
         let Some(list) = self.list(lists, span.at) else { return Span::default() };
         let skipped = (start >> list.layout.low) as usize;
@@ -258,7 +258,7 @@ impl<'a> Slices<'a> {
         !out.is_empty()
     }
 
-    /// Appends the next documents of a list, about `size` of them.
+    /// Appends the next documents of the current divided list, about `size` of them.
     fn next_of_list(&self, lists: &'a [u8], span: &mut Span, size: usize, out: &mut Vec<u32>) {
         const MOST: usize = 1 << 30;
         let Position { index, mut bit } = span.position;
@@ -272,10 +272,11 @@ impl<'a> Slices<'a> {
         let (from, origin) = (out.len(), bit / 64 * 64);
         let (mut mask, size) = (u64::MAX << (bit % 64), size.min(left));
         while out.len() - from < size && bit - origin < MOST {
-            // Bits after the high bits come after the last entry.
+            // The words may include bits after the high bits. They come after the last entry and
+            // are truncated below.
             let words = list.docs.words(bit / 64, (size - (out.len() - from)).div_ceil(64));
             if words.is_empty() {
-                // There are fewer entries than the list says: the file is damaged.
+                // The list has fewer documents than it claims: the file is corrupt.
                 span.last = span.first + (out.len() - from);
                 break;
             }

@@ -24,7 +24,7 @@ macro_rules! widths {
 }
 
 /// Largest width of the numbers that are scanned in lanes.
-const MOST_BITS: usize = 16;
+const MAX_BITS: usize = 16;
 
 /// Largest number of intervals for which lanes are compared with each of their bounds. More
 /// intervals are looked up number by number.
@@ -89,7 +89,7 @@ pub(crate) fn fill_range(
     out: &mut [u64],
 ) -> usize {
     let bits = column.raw().1;
-    if bits > MOST_BITS {
+    if bits > MAX_BITS {
         return 0;
     }
     let limit = 1u32 << bits;
