@@ -252,7 +252,7 @@ fn golden_files_have_every_structure() {
         "stored",
         "key bytes",
         "slices",
-        "exceptions",
+        "special forms",
         "bitsets",
         "bitsets for 2 values",
         "runs",
@@ -282,15 +282,15 @@ fn damaged_exceptions_are_told_and_the_rest_is_shown() {
     let mut damaged = 0;
     for name in names(&golden()).iter().filter(|name| name.ends_with(".part.firn")) {
         let whole = firndb::inspect(golden().join(name)).unwrap();
-        let lists = |s: &&firndb::InspectedSection| s.name.ends_with(": exceptions") && s.bytes > 0;
+        let lists = |s: &&firndb::InspectedSection| s.name.ends_with(": special forms") && s.bytes > 0;
         for section in whole.sections.iter().filter(lists) {
             let mut bytes = fs::read(golden().join(name)).unwrap();
             bytes[section.offset as usize] ^= 1;
             fs::write(place.path(name), bytes).unwrap();
             let seen = firndb::inspect(place.path(name)).unwrap();
-            let field = section.name.trim_end_matches(": exceptions");
+            let field = section.name.trim_end_matches(": special forms");
             for (item, before) in seen.items.iter().zip(&whole.items) {
-                let told = format!("{:?}", item.facts).contains("damaged exceptions");
+                let told = format!("{:?}", item.facts).contains("damaged special forms");
                 assert_eq!(told, item.name == field, "{name}: {}", item.name);
                 assert!(told || item.facts == before.facts, "{name}: {}", item.name);
             }
