@@ -142,7 +142,7 @@ impl Collection {
             let next = OpenDir::newest(&self.disk, &self.dir, Some(&place.set))?;
             place = self.swap(&place, next);
         }
-        owner::check_changeable(&&place.disk, &self.dir)?;
+        owner::check_changeable(&place.disk, &self.dir)?;
         self.begin(turn, place)
     }
 
