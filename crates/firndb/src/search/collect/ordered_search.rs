@@ -15,7 +15,7 @@ use crate::search::exec::sink::CountSink;
 use crate::search::model::value::Key;
 
 /// The first `k` matches in order, and the number of all matches if the request asks for it.
-pub(crate) fn ordered(
+pub(crate) fn first_matches(
     executor: &mut Executor,
     request: &PageRequest,
 ) -> Result<(Vec<DocAddress>, u64)> {

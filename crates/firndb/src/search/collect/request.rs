@@ -3,8 +3,8 @@
 use crate::search::collect::rank::SortKey;
 use crate::search::model::query::Cursor;
 
-/// The address of a match: number of the partition, and number of the document in it as users see
-/// it ([`Partition::origin`](crate::search::partition::Partition::origin)).
+/// The address of a match: the number of the partition, and the number of the document in it as
+/// users see it (`Partition::origin`).
 pub(crate) type DocAddress = (u32, u32);
 
 /// A request for the first `k` matches in an order.

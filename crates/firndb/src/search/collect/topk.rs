@@ -1,10 +1,10 @@
 //! Finds the first matches of an order in one partition.
 //!
-//! There are three strategies. The cheapest by estimated cost is chosen:
+//! There are three strategies:
 //! 1. *document order*: the documents are stored in the requested order, so the first matches are
-//!    the answer.
+//!    the answer. Used whenever it applies.
 //! 2. *walk*: iterate over the keys of the first sort field in order, check the documents of each,
-//!    and stop when the page is full.
+//!    and stop when the page is full. Used if its estimated cost is lower than that of a gather.
 //! 3. *gather*: compute the ranks of all matches and keep the best in a buffer that is larger than
 //!    a page and is cut back to a page when it is full. If matches are frequent, a scan of the
 //!    column excludes documents whose first key is worse than the page so far (`gather.rs`).
@@ -271,7 +271,7 @@ impl<'a, 'p, K: PackedRanks> Search<'a, 'p, K> {
         let mut examined = 0;
         // Each batch of a field without postings lists takes a scan of its column.
         let scan = scan_cost(opened, field)?;
-        let (growth, most) = if scan > 0 { (16, scan.max(1024)) } else { (2, 1024) };
+        let (growth, max_batch) = if scan > 0 { (16, scan.max(1024)) } else { (2, 1024) };
         let budget = walk_budget(part);
         let mut docs = std::mem::take(&mut executor.work.scratch.docs);
         while rank < distinct && self.buffer.len() < self.request.k && steps <= budget {
@@ -282,7 +282,7 @@ impl<'a, 'p, K: PackedRanks> Search<'a, 'p, K> {
                 break;
             }
             rank += end - start;
-            batch = (batch * growth).min(most);
+            batch = (batch * growth).min(max_batch);
             if scan > 0 {
                 steps += scan;
                 executor.work.stats.words += part.words() as u64;

@@ -78,7 +78,7 @@ impl MergePolicy {
     /// Selects runs to merge. No partition of a run has more documents than the others together, so
     /// a document is merged only a few times before it is in a large partition.
     fn plan(&self, all: &[Candidate]) -> Vec<Range<usize>> {
-        let most = u64::from(self.most_documents.min(MAX_DOCUMENTS));
+        let max_documents = u64::from(self.most_documents.min(MAX_DOCUMENTS));
         let (mut runs, mut start) = (Vec::new(), 0);
         while start < all.len() {
             let (mut documents, mut bytes, mut largest, mut end) = (0, 0, 0, None);
@@ -87,7 +87,7 @@ impl MergePolicy {
                 bytes += one.bytes;
                 largest = largest.max(one.documents);
                 let is_eligible = one.is_eligible && (i == start || one.joins_previous);
-                if !is_eligible || documents > most || bytes > self.most_bytes {
+                if !is_eligible || documents > max_documents || bytes > self.most_bytes {
                     break;
                 }
                 if i + 1 - start >= self.at_least.max(2) && largest * 2 <= documents {
@@ -250,7 +250,8 @@ fn is_unchanged(change: &mut Change, run: &Run, names: &[&str]) -> Result<bool> 
     Ok(true)
 }
 
-/// A name that sorts where `names` do. `next` is the name that follows them.
+/// The name of the partition merged from `names`. It sorts where they do: before `next`, the name
+/// that follows them.
 fn merged_name(names: &[String], next: Option<&String>) -> String {
     const TO: &str = ".to.";
     let (first, last) = (&names[0], &names[names.len() - 1]);

@@ -36,7 +36,8 @@ impl Collection {
 
     /// Creates a collection in a directory that has no files but those named in `allowed`.
     fn create_among(disk: DiskRef, dir: &Path, allowed: &[&str]) -> Result<Collection> {
-        // Checked before the lock file is created, so that a directory of others is left untouched.
+        // Check before creating the lock file, so that a directory with other files stays
+        // untouched.
         check_free_on(&disk, dir, allowed)?;
         disk.create_dir_all(dir)?;
         let held = disk.clone().hold(dir)?;
@@ -49,8 +50,8 @@ impl Collection {
     }
 
     /// Undoes the creation of the collection if nothing was published since, and removes leftovers
-    /// of failed changes. Returns true if it did. The directory stays, and so do files of others in
-    /// it. `Locked` if another process is changing the collection.
+    /// of failed changes. Returns true if it did. The directory stays, and so does everything in it
+    /// that is not of the collection. `Locked` if another process is changing the collection.
     pub fn withdraw(self) -> Result<bool> {
         let opened = self.open_dir();
         let change = self.change()?;

@@ -1,17 +1,11 @@
-//! A collection: a directory of partitions. Every change publishes a whole set of partitions
-//! atomically.
+//! A collection: a directory of partition files and of set files, each of which names all
+//! partitions of one version. A change writes and syncs partition files, atomically publishes the
+//! next set file, and then removes the files that it replaced. Readers that have those mapped are
+//! not affected.
 //!
-//! How a change works:
-//! 1. `Change::put` writes and syncs a partition file, whose name contains its content id.
-//! 2. `Change::commit` syncs the directory, then publishes the next set file. From then on the
-//!    change is visible and durable.
-//! 3. `Change::clean` removes the files that the change replaced. If earlier changes may have left
-//!    files, it removes every file that the new set does not name. Readers that have such files
-//!    mapped are not affected.
-//!
-//! `create` creates a collection, `current` opens sets, `open_dir` detects newer sets and moved
-//! directories, `owner` protects the collection of an index, `relations` tracks continuations and
-//! merged names, `compact` merges small partitions.
+//! This file has `Collection` and `Change`. `create` creates a collection, `current` opens sets,
+//! `open_dir` detects newer sets and moved directories, `owner` protects the collection of an
+//! index, `relations` tracks continuations and merged names, `compact` merges small partitions.
 
 pub(crate) mod compact;
 pub(crate) mod create;

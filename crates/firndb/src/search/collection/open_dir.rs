@@ -1,7 +1,7 @@
 //! The open directory of a collection and the set that is open in it.
 //!
-//! The directory is held open by a handle: another directory may be moved to its path, and sets of
-//! the same number may differ. So this compares the directory itself and the content ids of sets,
+//! The directory is held open: another directory may be moved to its path, and sets of the same
+//! number may differ. So a collection compares the directory itself and the content ids of sets,
 //! not paths and numbers, before it treats the open set as current.
 
 use crate::disk::DiskRef;

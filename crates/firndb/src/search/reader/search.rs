@@ -70,8 +70,8 @@ impl Reader {
             return Ok((hits, self.set.documents, Stats::default()));
         }
         let plan = Plan::new(&query.filter, &self.set.schema)?;
-        let view =
-            self.view(&plan, &order.iter().map(|sort_key| sort_key.field).collect::<Vec<_>>());
+        let view = self
+            .bundle_view(&plan, &order.iter().map(|sort_key| sort_key.field).collect::<Vec<_>>());
         let set = view.as_ref().map_or(&**self.set, |view| &view.set);
         let is_reordered = set.partitions.iter().any(|part| part.origins.is_some());
         if order.is_empty()
@@ -94,7 +94,7 @@ impl Reader {
                 let found = unordered::first_matches(executor, &request, usize::MAX)?;
                 return Ok(found.unwrap_or_default());
             }
-            ordered_search::ordered(executor, &request)
+            ordered_search::first_matches(executor, &request)
         })?;
         if let Some(view) = &view {
             addresses.iter_mut().for_each(|address| *address = view.place(*address));
@@ -168,7 +168,7 @@ impl Reader {
         if let Some(total) = self.count_known(&plan)? {
             return Ok(total);
         }
-        let view = self.view(&plan, &[]);
+        let view = self.bundle_view(&plan, &[]);
         let set = view.as_ref().map_or(&**self.set, |view| &view.set);
         self.execute_on(set, &plan, count_all).map(|(count, _)| count)
     }
@@ -276,7 +276,7 @@ impl Reader {
         // The sum of floats depends on the order of addition, so it uses the original partitions,
         // not bundles.
         let floats = aggregated.iter().any(|&field| self.set.schema.fields[field].ty == Type::F64);
-        let view = if floats { None } else { self.view(&plan, &fields) };
+        let view = if floats { None } else { self.bundle_view(&plan, &fields) };
         let set = view.as_ref().map_or(&**self.set, |view| &view.set);
         let (found, _) =
             self.execute_on(set, &plan, |executor| group::groups(executor, &keys, &aggregated))?;
@@ -295,7 +295,7 @@ impl Reader {
     ) -> Result<(T, Stats)> {
         self.limits.check()?;
         let plan = Plan::new(filter, &self.set.schema)?;
-        let view = self.view(&plan, more);
+        let view = self.bundle_view(&plan, more);
         self.execute_on(view.as_ref().map_or(&self.set, |view| &view.set), &plan, work)
     }
 
@@ -318,7 +318,7 @@ impl Reader {
     }
 
     /// The view with bundles for a plan that also uses the fields `more`, if there is one.
-    pub(crate) fn view(&self, plan: &Plan, more: &[usize]) -> Option<Arc<BundleView>> {
+    pub(crate) fn bundle_view(&self, plan: &Plan, more: &[usize]) -> Option<Arc<BundleView>> {
         let fields = plan.leaves.iter().map(|leaf| leaf.field).chain(more.iter().copied());
         let view = self.set.bundles.view(&self.set, fields)?;
         if view.set.statistics.is_above() {
