@@ -358,11 +358,12 @@ impl<'p> GroupSink<'p> {
         codes.clear();
         match self.keys.as_slice() {
             [] => codes.push(0),
-            [one] => one.each_or_missing(doc, |ord| codes.push(u64::from(ord))),
-            [one, two, ..] => {
-                let width = u64::from(two.distinct) + 1;
-                one.each_or_missing(doc, |a| {
-                    two.each_or_missing(doc, |b| codes.push(u64::from(a) * width + u64::from(b)));
+            [first] => first.each_or_missing(doc, |ord| codes.push(u64::from(ord))),
+            [first, second, ..] => {
+                let width = u64::from(second.distinct) + 1;
+                first.each_or_missing(doc, |a| {
+                    second
+                        .each_or_missing(doc, |b| codes.push(u64::from(a) * width + u64::from(b)));
                 });
             }
         }
@@ -388,7 +389,7 @@ impl<'p> GroupSink<'p> {
         running: &dyn Fn() -> Vec<RunningAggregate>,
         limits: &QueryLimits,
     ) -> Result<()> {
-        let width = self.keys.get(1).map_or(1, |two| u64::from(two.distinct) + 1);
+        let width = self.keys.get(1).map_or(1, |second| u64::from(second.distinct) + 1);
         for (n, group) in self.groups.into_iter().enumerate() {
             if n.is_multiple_of(1024) {
                 limits.check()?;

@@ -303,8 +303,8 @@ pub(crate) fn resolve(
     let mut resolved: Vec<SortKey> = Vec::with_capacity(order.len());
     for key in order {
         let found = set.schema.field(&key.field);
-        let (field, described) = found.ok_or_else(|| set.schema.unknown(&key.field))?;
-        if !described.roles.sortable {
+        let (field, definition) = found.ok_or_else(|| set.schema.unknown(&key.field))?;
+        if !definition.roles.sortable {
             let names = set.schema.fields.iter().filter(|f| f.roles.sortable);
             let names: Vec<String> = names.map(|f| format!("`{}`", f.name)).collect();
             return Err(Error::invalid(format!(
@@ -314,7 +314,7 @@ pub(crate) fn resolve(
             )));
         }
         if !resolved.iter().any(|sort_key| sort_key.field == field) {
-            let fixed = described.ty.is_fixed();
+            let fixed = definition.ty.is_fixed();
             resolved.push(SortKey { field, descending: key.descending, fixed });
         }
     }

@@ -82,11 +82,11 @@ impl MergePolicy {
         let (mut runs, mut start) = (Vec::new(), 0);
         while start < all.len() {
             let (mut documents, mut bytes, mut largest, mut end) = (0, 0, 0, None);
-            for (i, one) in all.iter().enumerate().skip(start) {
-                documents += one.documents;
-                bytes += one.bytes;
-                largest = largest.max(one.documents);
-                let is_eligible = one.is_eligible && (i == start || one.joins_previous);
+            for (i, candidate) in all.iter().enumerate().skip(start) {
+                documents += candidate.documents;
+                bytes += candidate.bytes;
+                largest = largest.max(candidate.documents);
+                let is_eligible = candidate.is_eligible && (i == start || candidate.joins_previous);
                 if !is_eligible || documents > max_documents || bytes > self.most_bytes {
                     break;
                 }
@@ -200,7 +200,7 @@ impl Collection {
                     Some(_) => set.names[range.start].clone(),
                     None => merged_name(&set.names[range.clone()], set.names.get(range.end)),
                 },
-                documents: all[range.clone()].iter().map(|one| one.documents).sum(),
+                documents: all[range.clone()].iter().map(|candidate| candidate.documents).sum(),
             },
             parts: set.partitions[range].to_vec(),
         });
@@ -329,13 +329,13 @@ mod tests {
     use super::*;
 
     fn plan(policy: &MergePolicy, documents: &[u64]) -> Vec<(usize, usize)> {
-        let one = |&documents: &u64| Candidate {
+        let candidate = |&documents: &u64| Candidate {
             documents,
             bytes: documents * 10,
             is_eligible: documents < u64::from(policy.small),
             joins_previous: true,
         };
-        let runs = policy.plan(&documents.iter().map(one).collect::<Vec<_>>());
+        let runs = policy.plan(&documents.iter().map(candidate).collect::<Vec<_>>());
         runs.into_iter().map(|run| (run.start, run.end)).collect()
     }
 

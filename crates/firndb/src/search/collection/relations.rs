@@ -132,8 +132,8 @@ impl Change<'_> {
 
     /// Fails with `AlreadyExists` if this is the name of a continuation.
     fn check_not_continuation(&self, name: &str, verb: &str) -> Result<()> {
-        let there = position(&self.members, name).ok().map(|at| &self.members[at]);
-        let Some(base) = there.map(|m| &m.relation.of).filter(|of| !of.is_empty()) else {
+        let member = position(&self.members, name).ok().map(|at| &self.members[at]);
+        let Some(base) = member.map(|m| &m.relation.of).filter(|of| !of.is_empty()) else {
             return Ok(());
         };
         let message = format!(
@@ -147,8 +147,8 @@ impl Change<'_> {
     pub(crate) fn check_remove(&self, name: &str) -> Result<()> {
         self.check_not_continuation(name, "remove")?;
         let is_here = |m: &&Arc<Member>| m.name == name || m.relation.of == name;
-        let here = self.members.iter().find(is_here);
-        match (here, self.merged_into(name)) {
+        let found = self.members.iter().find(is_here);
+        match (found, self.merged_into(name)) {
             (_, Some(m)) if m.name == name => {
                 Err(Error::new(ErrorKind::AlreadyExists, merged_names_message(m))
                     .in_file(&self.collection.dir))

@@ -167,9 +167,9 @@ impl Reader {
 
     fn readable_field(&self, field: &str) -> Result<(usize, Type)> {
         let schema = &self.set.schema;
-        let (number, described) = schema.field(field).ok_or_else(|| schema.unknown(field))?;
-        if described.roles.stored || described.roles.sortable {
-            return Ok((number, described.ty));
+        let (number, definition) = schema.field(field).ok_or_else(|| schema.unknown(field))?;
+        if definition.roles.stored || definition.roles.sortable {
+            return Ok((number, definition.ty));
         }
         Err(Error::invalid(format!(
             "field `{field}` is neither stored nor sortable: its values cannot be read back"

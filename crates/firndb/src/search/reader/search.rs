@@ -181,10 +181,10 @@ impl Reader {
         if set.partitions.len() >= MIN_PARTITIONS {
             return Ok(None);
         }
-        let (field, described) = filterable(&set.schema, name)?;
+        let (field, definition) = filterable(&set.schema, name)?;
         // Text is looked up without a copy: copying would take as long as the look-up.
-        let bytes = key_bytes(described, value);
-        let key = if bytes.is_none() { key_of(described, value)? } else { None };
+        let bytes = key_bytes(definition, value);
+        let key = if bytes.is_none() { key_of(definition, value)? } else { None };
         let mut count = 0;
         for (p, part) in set.partitions.iter().enumerate() {
             let Some(local) = set.local(p, field) else { continue };
