@@ -1,15 +1,15 @@
-//! Counts matches.
+//! Counts the matches of a filter.
 
 use crate::Result;
 use crate::search::exec::context::AHEAD;
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::CountSink;
 
-/// The number of matches in all partitions.
+/// Counts the matches in all partitions.
 pub(crate) fn count_all(executor: &mut Executor) -> Result<u64> {
-    let counts = executor.share(executor.query.set.partitions.len(), |executor, turns| {
+    let counts = executor.share(executor.query.set.partitions.len(), |executor, partitions| {
         let mut total = 0;
-        for p in turns {
+        for p in partitions {
             executor.query.prefetch(p + AHEAD);
             if executor.query.pruned(p) {
                 executor.work.stats.pruned += 1;
@@ -22,7 +22,7 @@ pub(crate) fn count_all(executor: &mut Executor) -> Result<u64> {
     Ok(counts.into_iter().sum())
 }
 
-/// The number of matches of a partition.
+/// Counts the matches in partition `p`. Large partitions answer from stored counts if they can.
 pub(crate) fn count_partition(executor: &mut Executor, p: usize) -> Result<u64> {
     let part = &*executor.query.set.partitions[p];
     if part.is_small() {

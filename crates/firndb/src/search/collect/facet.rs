@@ -1,9 +1,10 @@
-//! Facets: how many matches have each value of a field.
+//! Facets: the number of matches per value of a field.
 //!
-//! Each partition counts by ordinal; ordinals become keys once a partition is done, and partitions
-//! are joined by key. Few matches are counted one by one through the column, many through the
-//! postings, bitset by bitset where there are bitsets; if everything matches the prefix offsets say
-//! it.
+//! Each partition counts by ordinal. When a partition is done, its ordinals are decoded to keys,
+//! and the counts of all partitions are merged by key. Few matches are counted one by one through
+//! the column; many are counted value by value, by intersecting the postings with the bitset of
+//! matches. If every document of a partition matches, the counts are differences of the prefix
+//! offsets of the postings.
 
 use crate::Result;
 use crate::search::exec::executor::Executor;
@@ -22,10 +23,10 @@ use crate::search::simd::scan;
 pub struct Facet {
     /// A filterable field.
     pub field: String,
-    /// Values to return at most.
+    /// The maximum number of values to return.
     pub top: usize,
-    /// Ignore the filter's own conditions on this field (those that are parts of its outermost
-    /// `and`).
+    /// Whether to ignore the filter's own conditions on this field. Only conditions in the
+    /// outermost `and` of the filter are ignored.
     pub disjunctive: bool,
 }
 
@@ -34,24 +35,27 @@ pub struct Facet {
 pub struct FacetCounts {
     /// The field.
     pub field: String,
-    /// Values with the number of matches that have them: most frequent first, equal ones by value.
+    /// Values and the number of matches that have them, by descending count. Values with equal
+    /// counts ascend.
     pub values: Vec<(Value, u64)>,
-    /// Distinct values among the matches.
+    /// The number of distinct values among the matches.
     pub distinct: u64,
-    /// Matches without a value.
+    /// The number of matches without a value.
     pub missing: u64,
 }
 
-/// A filter without the conditions on one field that are parts of its outermost `and`.
+/// Removes the conditions on one field from the outermost `and` of a filter.
 pub(crate) fn without(filter: &Filter, field: &str) -> Filter {
     match filter {
-        Filter::And(parts) => Filter::And(parts.iter().map(|part| without(part, field)).collect()),
-        own if only_on(own, field) => Filter::All,
+        Filter::And(conditions) => {
+            Filter::And(conditions.iter().map(|condition| without(condition, field)).collect())
+        }
+        condition if only_on(condition, field) => Filter::All,
         other => other.clone(),
     }
 }
 
-/// Whether all conditions of a filter are on one field.
+/// Whether the filter has conditions, all of them on `field`.
 fn only_on(filter: &Filter, field: &str) -> bool {
     match filter {
         Filter::All => false,
@@ -67,15 +71,15 @@ fn only_on(filter: &Filter, field: &str) -> bool {
     }
 }
 
-/// Counts by key over all partitions.
+/// Counts per key over several partitions.
 pub(crate) struct Counts {
     pub(crate) by_key: KeyMap<Key, u64>,
-    /// Matches without a value.
+    /// The number of matches without a value.
     pub(crate) missing: u64,
 }
 
 impl Counts {
-    /// The most frequent values, of a field of this type.
+    /// The most frequent values. `ty` is the type of the field.
     pub(crate) fn top(self, facet: &Facet, ty: Type) -> Result<FacetCounts> {
         let distinct = self.by_key.len() as u64;
         let mut entries: Vec<(Key, u64)> = self.by_key.into_iter().collect();
@@ -94,7 +98,7 @@ impl Counts {
         })
     }
 
-    /// Adds what another thread counted.
+    /// Adds the counts of another thread.
     fn add(&mut self, other: Counts) {
         self.missing += other.missing;
         for (key, n) in other.by_key {
@@ -104,27 +108,28 @@ impl Counts {
     }
 }
 
-/// Counts the matches of each value of each of some fields (numbers in the reader's schema).
+/// Counts the matches per value of each of `fields` (field numbers of the reader's schema).
 pub(crate) fn counts(executor: &mut Executor, fields: &[usize]) -> Result<Vec<Counts>> {
-    let visits = executor.query.set.partitions.len();
-    let counted = executor.share(visits, |executor, turns| count_in(executor, fields, turns))?;
-    let join = |mut all: Vec<Counts>, more: Vec<Counts>| {
+    let partitions = executor.query.set.partitions.len();
+    let counted = executor
+        .share(partitions, |executor, partitions| count_partitions(executor, fields, partitions))?;
+    let merge = |mut all: Vec<Counts>, more: Vec<Counts>| {
         all.iter_mut().zip(more).for_each(|(counts, more)| counts.add(more));
         all
     };
-    Ok(counted.into_iter().reduce(join).unwrap_or_default())
+    Ok(counted.into_iter().reduce(merge).unwrap_or_default())
 }
 
-/// Counts the matches of some partitions.
-fn count_in(
+/// Counts the matches in some of the partitions.
+fn count_partitions(
     executor: &mut Executor,
     fields: &[usize],
-    turns: &mut dyn Iterator<Item = usize>,
+    partitions: &mut dyn Iterator<Item = usize>,
 ) -> Result<Vec<Counts>> {
     let new = || Counts { by_key: KeyMap::default(), missing: 0 };
     let mut all: Vec<Counts> = fields.iter().map(|_| new()).collect();
     let set = executor.query.set;
-    for p in turns {
+    for p in partitions {
         if executor.query.pruned(p) {
             executor.work.stats.pruned += 1;
             continue;
@@ -148,11 +153,11 @@ fn count_in(
     Ok(all)
 }
 
-/// What it costs to look a document up in a column, tenths of a nanosecond.
-const GATHER: u64 = 15;
+/// Cost of reading the ordinal of one document from a column, in tenths of a nanosecond.
+const COLUMN_COST: u64 = 15;
 
-/// Values, and words of a bitset, after which a query looks whether it has to stop.
-const STRIDE: usize = 1024;
+/// The limits of the query are checked once per this many values or bitset words.
+const CHECK_INTERVAL: usize = 1024;
 
 fn count_field(
     part: &Partition,
@@ -168,16 +173,18 @@ fn count_field(
     let everything = total == u64::from(part.documents);
     let column = match () {
         () if multi || everything => None,
-        // The documents of a key stand nowhere together.
+        // A point field has no postings per value, so its column is always needed.
         () if meta.in_points => Some(part.column_or_derived(field)?),
         () => part.column(field)?,
     };
-    let pass = u64::from(distinct) * part.words() as u64;
+    let bitset_words = u64::from(distinct) * part.words() as u64;
     let scan = scan::cost(meta.column_bits.unwrap_or(0).into());
     let by_key = !meta.in_points
-        && total >= pass / 8
-        && (total * GATHER >= pass * scan || !part.postings(field)?.is_scanned(0, distinct));
-    // First of all: it says whether there are as many keys as the counts below take memory for.
+        && total >= bitset_words / 8
+        && (total * COLUMN_COST >= bitset_words * scan
+            || !part.postings(field)?.is_scanned(0, distinct));
+    // Read the dictionary before allocating: it validates the number of keys that the counts below
+    // are sized by.
     let dictionary = part.dictionary(field)?;
     let mut by_ord = vec![0u64; distinct as usize + 1];
     let with_value = if everything {
@@ -187,10 +194,10 @@ fn count_field(
         }
         u64::from(meta.present)
     } else if let Some(column) = column.filter(|_| !by_key) {
-        for (piece, words) in bits.chunks(STRIDE).enumerate() {
+        for (chunk, words) in bits.chunks(CHECK_INTERVAL).enumerate() {
             limits.check()?;
-            each_set(words, |doc| {
-                let ord = column.get((piece * STRIDE * 64) as u32 + doc).min(distinct);
+            each_set_bit(words, |doc| {
+                let ord = column.get((chunk * CHECK_INTERVAL * 64) as u32 + doc).min(distinct);
                 by_ord[ord as usize] += 1;
             });
         }
@@ -206,8 +213,8 @@ fn count_field(
     Ok(())
 }
 
-/// Adds to the count of each key of a field how many documents of a bitset have it. Gives how many
-/// have any.
+/// Sets the count of each ordinal to the number of documents in `bits` that have it. Returns how
+/// many documents in `bits` have any value.
 fn count_by_key(
     part: &Partition,
     field: usize,
@@ -216,11 +223,12 @@ fn count_by_key(
     by_ord: &mut [u64],
 ) -> Result<u64> {
     let (meta, postings) = (part.meta(field), part.postings(field)?);
-    // A document may be with several keys, so these are put together unless all documents are.
+    // A document of a multi-valued field can have several keys, so the documents with a value are
+    // the union of the postings, unless every document has a value.
     let multi = part.schema.fields[field].multi;
     let mut seen = vec![0u64; if multi && meta.present < part.documents { bits.len() } else { 0 }];
     for (ord, count) in (0..meta.distinct).zip(by_ord.iter_mut()) {
-        if (ord as usize).is_multiple_of(STRIDE) {
+        if (ord as usize).is_multiple_of(CHECK_INTERVAL) {
             limits.check()?;
         }
         *count = postings.count_in(ord, ord + 1, bits);
@@ -238,7 +246,8 @@ fn count_by_key(
     })
 }
 
-fn each_set(bits: &[u64], mut each: impl FnMut(u32)) {
+/// Calls `each` with the position of every set bit.
+fn each_set_bit(bits: &[u64], mut each: impl FnMut(u32)) {
     for (i, &word) in bits.iter().enumerate() {
         let mut word = word;
         while word != 0 {
@@ -258,7 +267,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[test]
-    fn counting_stops_when_the_query_has_to() {
+    fn a_cancelled_query_stops_counting() {
         let fields = [
             Field::new("one", Type::U64, Roles::FULL),
             Field::new("many", Type::U64, Roles::FILTERABLE).multi(),

@@ -1,9 +1,9 @@
-//! Groups and aggregates: matches by the values of up to two fields, and count, minimum, maximum,
-//! sum and average of other fields in each group.
+//! Group-by and aggregates: groups the matches by the values of up to two fields, and computes
+//! count, minimum, maximum, sum and average of other fields in each group.
 //!
-//! Each partition groups by ordinals; they become keys once it is done. Offsets are exact for
-//! integers; floats are added in document order, partition by partition, so that results do not
-//! depend on the plan or on threads.
+//! Each partition groups by ordinal. When a partition is done, its ordinals are decoded to keys and
+//! its groups are merged into the total. Sums of integers are exact. Floats are added in document
+//! order, partition by partition, so that the result does not depend on the plan or on threads.
 
 use crate::Result;
 use crate::search::codec::column::Column;
@@ -19,11 +19,11 @@ use crate::search::partition::set::QueryLimits;
 use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
 
-/// Fields to group by (one or two; several values of a document put it into several groups) and
-/// fields to aggregate.
+/// Fields to group by and fields to aggregate. At most two fields make groups. A document with
+/// several values is in several groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupBy {
-    /// Fields whose values make the groups.
+    /// Fields whose values define the groups.
     pub fields: Vec<String>,
     /// Fields to aggregate in each group.
     pub aggregates: Vec<String>,
@@ -32,11 +32,11 @@ pub struct GroupBy {
 /// A group of matches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// One value a field; `None` for documents without.
+    /// One value per group field; `None` for documents without a value.
     pub key: Vec<Option<Value>>,
-    /// Documents in the group.
+    /// The number of documents in the group.
     pub count: u64,
-    /// One aggregate for each field asked for.
+    /// One aggregate per field of [`GroupBy::aggregates`].
     pub aggregates: Vec<Aggregate>,
 }
 
@@ -50,7 +50,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// As a float, rounded.
+    /// The sum as a float, rounded.
     pub fn as_f64(self) -> f64 {
         match self {
             Number::Int(v) => v as f64,
@@ -59,22 +59,22 @@ impl Number {
     }
 }
 
-/// CountSink, minimum, maximum, sum and average of a field's values over some documents.
+/// Count, minimum, maximum, sum and average of the values of a field over some documents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aggregate {
-    /// Number of values.
+    /// The number of values.
     pub count: u64,
     /// The smallest value.
     pub min: Option<Value>,
     /// The largest value.
     pub max: Option<Value>,
-    /// The sum, of numbers only; `None` without values.
+    /// The sum; `None` if the field is not numeric or there are no values.
     pub sum: Option<Number>,
-    /// The average, of numbers only; `None` without values.
+    /// The average; `None` if the field is not numeric or there are no values.
     pub avg: Option<f64>,
 }
 
-/// An aggregate over all partitions so far.
+/// An aggregate over the partitions merged so far.
 #[derive(Clone, Debug)]
 pub(crate) struct RunningAggregate {
     ty: Type,
@@ -90,8 +90,8 @@ impl RunningAggregate {
         RunningAggregate { ty, count: 0, min: None, max: None, int: 0, float: 0.0 }
     }
 
-    /// Adds what a partition has.
-    fn join(&mut self, partial: &Partial, source: &Source) -> Result<()> {
+    /// Merges the aggregate of one partition.
+    fn merge(&mut self, partial: &PartitionAggregate, source: &FieldSource) -> Result<()> {
         let (Some(field), true) = (source.field, partial.count > 0) else { return Ok(()) };
         let dictionary = source.part.dictionary(field)?;
         let (low, high) = (dictionary.key(partial.low), dictionary.key(partial.high));
@@ -107,6 +107,7 @@ impl RunningAggregate {
         Ok(())
     }
 
+    /// Merges the aggregate of another thread.
     fn add(&mut self, other: RunningAggregate) {
         self.min = self.min.take().into_iter().chain(other.min).min();
         self.max = self.max.take().into_iter().chain(other.max).max();
@@ -132,16 +133,17 @@ impl RunningAggregate {
     }
 }
 
-/// A group over all partitions so far.
+/// A group over the partitions merged so far.
 #[derive(Clone, Debug)]
-pub(crate) struct Tally {
+pub(crate) struct GroupTotal {
     pub(crate) count: u64,
     pub(crate) aggregates: Vec<RunningAggregate>,
 }
 
-impl Tally {
-    /// Adds what another thread found. Offsets of floats are not shared by threads.
-    fn add(&mut self, other: Tally) {
+impl GroupTotal {
+    /// Merges the group of another thread. Never called for sums of floats, which one thread
+    /// computes alone.
+    fn add(&mut self, other: GroupTotal) {
         self.count += other.count;
         for (total, more) in self.aggregates.iter_mut().zip(other.aggregates) {
             total.add(more);
@@ -149,10 +151,10 @@ impl Tally {
     }
 }
 
-/// Groups by their keys; `None` for documents without a value.
-pub(crate) type Groups = KeyMap<Vec<Option<Key>>, Tally>;
+/// Groups by their keys; a key is `None` for documents without a value.
+pub(crate) type Groups = KeyMap<Vec<Option<Key>>, GroupTotal>;
 
-/// Groups in the order of their keys, missing keys last. `types` are those of the keys.
+/// Sorts groups by their keys, missing keys last. `types` are the types of the keys.
 pub(crate) fn sorted(found: Groups, types: &[Type]) -> Result<Vec<Group>> {
     let mut found: Vec<_> = found.into_iter().collect();
     let missing_last = |key: &Vec<Option<Key>>| -> Vec<(bool, Option<Key>)> {
@@ -160,75 +162,82 @@ pub(crate) fn sorted(found: Groups, types: &[Type]) -> Result<Vec<Group>> {
     };
     found.sort_by_cached_key(|(key, _)| missing_last(key));
     let mut all = Vec::with_capacity(found.len());
-    for (key, tally) in found {
+    for (key, group_total) in found {
         let values = key.iter().zip(types);
         let values = values.map(|(k, &ty)| k.as_ref().map(|k| decode_key(ty, k)).transpose());
-        let aggregates = tally.aggregates.into_iter().map(RunningAggregate::finish);
+        let aggregates = group_total.aggregates.into_iter().map(RunningAggregate::finish);
         all.push(Group {
             key: values.collect::<Result<_>>()?,
-            count: tally.count,
+            count: group_total.count,
             aggregates: aggregates.collect::<Result<_>>()?,
         });
     }
     Ok(all)
 }
 
-/// Groups the matches by up to two fields (none: one group of all) and aggregates the fields `of`
-/// in each. Fields are numbers of the reader's schema.
-pub(crate) fn groups(executor: &mut Executor, keys: &[usize], of: &[usize]) -> Result<Groups> {
-    let visits = executor.query.set.partitions.len();
-    let floats = of.iter().any(|&field| executor.query.set.schema.fields[field].ty == Type::F64);
+/// Groups the matches by up to two fields and aggregates the fields `aggregated` in each group.
+/// Without fields there is one group of all matches. Fields are numbers of the reader's schema.
+pub(crate) fn groups(
+    executor: &mut Executor,
+    keys: &[usize],
+    aggregated: &[usize],
+) -> Result<Groups> {
+    let partitions = executor.query.set.partitions.len();
+    let floats =
+        aggregated.iter().any(|&field| executor.query.set.schema.fields[field].ty == Type::F64);
     if floats {
-        // A sum of floats depends on what is added first: one thread, partition by partition.
-        return groups_in(executor, keys, of, &mut (0..visits));
+        // The sum of floats depends on the order of addition, so one thread visits the partitions
+        // in order.
+        return group_partitions(executor, keys, aggregated, &mut (0..partitions));
     }
-    let work = |executor: &mut Executor, turns: &mut dyn Iterator<Item = usize>| {
-        groups_in(executor, keys, of, turns)
+    let work = |executor: &mut Executor, partitions: &mut dyn Iterator<Item = usize>| {
+        group_partitions(executor, keys, aggregated, partitions)
     };
-    let found = executor.share(visits, work)?;
-    let join = |mut all: Groups, more: Groups| {
-        for (key, tally) in more {
+    let found = executor.share(partitions, work)?;
+    let merge = |mut all: Groups, more: Groups| {
+        for (key, group_total) in more {
             match all.entry(key) {
-                Entry::Occupied(entry) => entry.into_mut().add(tally),
-                Entry::Vacant(entry) => drop(entry.insert(tally)),
+                Entry::Occupied(entry) => entry.into_mut().add(group_total),
+                Entry::Vacant(entry) => drop(entry.insert(group_total)),
             }
         }
         all
     };
-    Ok(found.into_iter().reduce(join).unwrap_or_default())
+    Ok(found.into_iter().reduce(merge).unwrap_or_default())
 }
 
-/// Groups the matches of some partitions.
-fn groups_in(
+/// Groups the matches of some of the partitions.
+fn group_partitions(
     executor: &mut Executor,
     keys: &[usize],
-    of: &[usize],
-    turns: &mut dyn Iterator<Item = usize>,
+    aggregated: &[usize],
+    partitions: &mut dyn Iterator<Item = usize>,
 ) -> Result<Groups> {
     let set = executor.query.set;
-    let running = || of.iter().map(|&f| RunningAggregate::new(set.schema.fields[f].ty)).collect();
+    let running =
+        || aggregated.iter().map(|&f| RunningAggregate::new(set.schema.fields[f].ty)).collect();
     let mut groups = Groups::default();
     if keys.is_empty() {
-        groups.insert(Vec::new(), Tally { count: 0, aggregates: running() });
+        groups.insert(Vec::new(), GroupTotal { count: 0, aggregates: running() });
     }
-    for p in turns {
+    for p in partitions {
         if executor.query.pruned(p) {
             executor.work.stats.pruned += 1;
             continue;
         }
         let part = &*set.partitions[p];
-        let sources = |fields: &[usize]| -> Result<Vec<Source>> {
-            fields.iter().map(|&f| Source::new(part, set.local(p, f))).collect()
+        let sources = |fields: &[usize]| -> Result<Vec<FieldSource>> {
+            fields.iter().map(|&f| FieldSource::new(part, set.local(p, f))).collect()
         };
-        let mut sink = Grouping::new(sources(keys)?, sources(of)?);
+        let mut sink = GroupSink::new(sources(keys)?, sources(aggregated)?);
         let _ = executor.run(p, Vec::new(), &mut sink)?;
-        sink.join(&mut groups, &running, executor.query.limits)?;
+        sink.merge(&mut groups, &running, executor.query.limits)?;
     }
     Ok(groups)
 }
 
-/// A field of a partition, as groups need it.
-struct Source<'p> {
+/// A field of one partition, opened for grouping or aggregating.
+struct FieldSource<'p> {
     part: &'p Partition,
     field: Option<usize>,
     column: Option<Column<'p>>,
@@ -236,9 +245,9 @@ struct Source<'p> {
     ty: Type,
 }
 
-impl<'p> Source<'p> {
-    fn new(part: &'p Partition, field: Option<usize>) -> Result<Source<'p>> {
-        Ok(Source {
+impl<'p> FieldSource<'p> {
+    fn new(part: &'p Partition, field: Option<usize>) -> Result<FieldSource<'p>> {
+        Ok(FieldSource {
             part,
             field,
             column: field.map(|field| part.column_or_derived(field)).transpose()?,
@@ -247,7 +256,7 @@ impl<'p> Source<'p> {
         })
     }
 
-    /// Calls `each` with the ordinals of a document, and with `distinct` if it has no value.
+    /// Calls `each` with every ordinal of a document, or with `distinct` if it has no value.
     fn each_or_missing(&self, doc: u32, mut each: impl FnMut(u32)) {
         let mut any = false;
         if let Some(column) = &self.column {
@@ -262,32 +271,33 @@ impl<'p> Source<'p> {
     }
 }
 
-/// The groups of one partition, numbered as they come.
-struct Grouping<'p> {
-    keys: Vec<Source<'p>>,
-    of: Vec<Source<'p>>,
-    /// Ordinals of the first field times the values of the second, plus its ordinal -> number of
-    /// the group.
-    numbers: Numbers,
-    slots: Vec<Slot>,
+/// Collects the groups of one partition. Groups are numbered in the order in which they appear.
+struct GroupSink<'p> {
+    keys: Vec<FieldSource<'p>>,
+    aggregated: Vec<FieldSource<'p>>,
+    /// Maps a code to the number of its group. The code of a pair of ordinals is `first * (distinct
+    /// values of the second field + 1) + second`.
+    numbers: GroupNumbers,
+    groups: Vec<PartitionGroup>,
 }
 
-enum Numbers {
-    /// Number + 1 by code, if there are few codes.
+/// A map from codes to group numbers.
+enum GroupNumbers {
+    /// Group number + 1 by code, for a small code space; 0 if the code has no group.
     Direct(Vec<u32>),
     Hashed(KeyMap<u64, u32>),
 }
 
 /// A group of one partition.
-struct Slot {
+struct PartitionGroup {
     code: u64,
     count: u64,
-    aggregates: Vec<Partial>,
+    aggregates: Vec<PartitionAggregate>,
 }
 
-/// An aggregate of one group in one partition.
+/// An aggregate of one group in one partition. Minimum and maximum are ordinals.
 #[derive(Clone)]
-struct Partial {
+struct PartitionAggregate {
     low: u32,
     high: u32,
     count: u64,
@@ -295,8 +305,9 @@ struct Partial {
     float: f64,
 }
 
-impl Partial {
-    const EMPTY: Partial = Partial { low: u32::MAX, high: 0, count: 0, int: 0, float: 0.0 };
+impl PartitionAggregate {
+    const EMPTY: PartitionAggregate =
+        PartitionAggregate { low: u32::MAX, high: 0, count: 0, int: 0, float: 0.0 };
 
     fn add(&mut self, ty: Type, ord: u32, key: u64) {
         self.count += 1;
@@ -311,33 +322,33 @@ impl Partial {
     }
 }
 
-/// Codes that are worth a table.
-const DIRECT: u64 = 1 << 16;
+/// Code spaces below this size are mapped by a table, larger ones by a hash map.
+const MAX_TABLE_CODES: u64 = 1 << 16;
 
-impl<'p> Grouping<'p> {
-    fn new(keys: Vec<Source<'p>>, of: Vec<Source<'p>>) -> Grouping<'p> {
+impl<'p> GroupSink<'p> {
+    fn new(keys: Vec<FieldSource<'p>>, aggregated: Vec<FieldSource<'p>>) -> GroupSink<'p> {
         let codes: u64 = keys.iter().map(|k| u64::from(k.distinct) + 1).product();
         let numbers = match codes {
-            0..DIRECT => Numbers::Direct(vec![0; codes as usize]),
-            _ => Numbers::Hashed(KeyMap::default()),
+            0..MAX_TABLE_CODES => GroupNumbers::Direct(vec![0; codes as usize]),
+            _ => GroupNumbers::Hashed(KeyMap::default()),
         };
-        Grouping { keys, of, numbers, slots: Vec::new() }
+        GroupSink { keys, aggregated, numbers, groups: Vec::new() }
     }
 
-    /// The number of a group.
-    fn number(&mut self, code: u64) -> usize {
-        let next = self.slots.len() as u32;
+    /// The number of the group with this code. Creates the group if there is none.
+    fn group_number(&mut self, code: u64) -> usize {
+        let next = self.groups.len() as u32;
         let number = match &mut self.numbers {
-            Numbers::Direct(table) => {
+            GroupNumbers::Direct(table) => {
                 let entry = &mut table[code as usize];
                 *entry = if *entry == 0 { next + 1 } else { *entry };
                 *entry - 1
             }
-            Numbers::Hashed(table) => *table.entry(code).or_insert(next),
+            GroupNumbers::Hashed(table) => *table.entry(code).or_insert(next),
         };
         if number == next {
-            let aggregates = vec![Partial::EMPTY; self.of.len()];
-            self.slots.push(Slot { code, count: 0, aggregates });
+            let aggregates = vec![PartitionAggregate::EMPTY; self.aggregated.len()];
+            self.groups.push(PartitionGroup { code, count: 0, aggregates });
         }
         number as usize
     }
@@ -347,18 +358,20 @@ impl<'p> Grouping<'p> {
         codes.clear();
         match self.keys.as_slice() {
             [] => codes.push(0),
-            [one] => one.each_or_missing(doc, |ord| codes.push(u64::from(ord))),
-            [one, two, ..] => {
-                let width = u64::from(two.distinct) + 1;
-                one.each_or_missing(doc, |a| {
-                    two.each_or_missing(doc, |b| codes.push(u64::from(a) * width + u64::from(b)));
+            [first] => first.each_or_missing(doc, |ord| codes.push(u64::from(ord))),
+            [first, second, ..] => {
+                let width = u64::from(second.distinct) + 1;
+                first.each_or_missing(doc, |a| {
+                    second
+                        .each_or_missing(doc, |b| codes.push(u64::from(a) * width + u64::from(b)));
                 });
             }
         }
         for &code in codes.iter() {
-            let number = self.number(code);
-            self.slots[number].count += 1;
-            for (source, partial) in self.of.iter().zip(&mut self.slots[number].aggregates) {
+            let number = self.group_number(code);
+            self.groups[number].count += 1;
+            for (source, partial) in self.aggregated.iter().zip(&mut self.groups[number].aggregates)
+            {
                 let (Some(column), Some(field)) = (&source.column, source.field) else { continue };
                 let dictionary = source.part.dictionary(field)?;
                 column.each(doc, source.distinct, |ord| {
@@ -369,20 +382,20 @@ impl<'p> Grouping<'p> {
         Ok(())
     }
 
-    /// Adds the groups of this partition to those of all.
-    fn join(
+    /// Merges the groups of this partition into `groups`.
+    fn merge(
         self,
         groups: &mut Groups,
         running: &dyn Fn() -> Vec<RunningAggregate>,
         limits: &QueryLimits,
     ) -> Result<()> {
-        let width = self.keys.get(1).map_or(1, |two| u64::from(two.distinct) + 1);
-        for (n, slot) in self.slots.into_iter().enumerate() {
+        let width = self.keys.get(1).map_or(1, |second| u64::from(second.distinct) + 1);
+        for (n, group) in self.groups.into_iter().enumerate() {
             if n.is_multiple_of(1024) {
                 limits.check()?;
             }
-            let ords = [slot.code / width, slot.code % width];
-            let ords = if self.keys.len() == 1 { [slot.code, 0] } else { ords };
+            let ords = [group.code / width, group.code % width];
+            let ords = if self.keys.len() == 1 { [group.code, 0] } else { ords };
             let mut key = Vec::with_capacity(self.keys.len());
             for (source, ord) in self.keys.iter().zip(ords) {
                 key.push(match source.field {
@@ -392,20 +405,20 @@ impl<'p> Grouping<'p> {
                     _ => None,
                 });
             }
-            let tally =
-                groups.entry(key).or_insert_with(|| Tally { count: 0, aggregates: running() });
-            tally.count += slot.count;
+            let group_total =
+                groups.entry(key).or_insert_with(|| GroupTotal { count: 0, aggregates: running() });
+            group_total.count += group.count;
             for ((total, partial), source) in
-                tally.aggregates.iter_mut().zip(&slot.aggregates).zip(&self.of)
+                group_total.aggregates.iter_mut().zip(&group.aggregates).zip(&self.aggregated)
             {
-                total.join(partial, source)?;
+                total.merge(partial, source)?;
             }
         }
         Ok(())
     }
 }
 
-impl Sink for Grouping<'_> {
+impl Sink for GroupSink<'_> {
     fn ascending(&self) -> bool {
         true
     }

@@ -1,10 +1,11 @@
-//! Orders documents of one partition by several fields: the ranks of their keys, packed into one
-//! number.
+//! Orders the documents of one partition by several fields: packs the ranks of their keys into one
+//! integer.
 //!
-//! The rank of a document in a field is its key's place in the order asked for; documents without a
-//! value have the last rank in either direction. Ranks of all fields and then the document number
-//! are packed, most significant first, so that comparing two documents is comparing two numbers.
-//! Where documents moved (`Partition::origins`), the number before stands in front of the number.
+//! The rank of a document in a field is the position of its key in the requested direction.
+//! Documents without a value have the last rank in either direction. The ranks of all fields and
+//! the document number are packed, most significant first, so comparing two documents is comparing
+//! two integers. If documents were reordered (`Partition::origins`), the original number is packed
+//! before the current one and breaks ties.
 
 use crate::bytes::packed::{Packed as Ordinals, width};
 use crate::search::codec::column::Column;
@@ -16,30 +17,30 @@ use crate::search::simd::scan::OrdinalSet;
 use crate::{Error, Result};
 use std::ops::Bound;
 
-/// Fields of an order at most.
+/// The maximum number of sort fields of a query.
 pub const MAX_ORDER: usize = 16;
 
-/// An order in terms of the reader's fields.
+/// One sort key. `field` is a field number of the reader's schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SortKey {
     pub(crate) field: usize,
     pub(crate) descending: bool,
-    /// Keys are 64-bit numbers.
+    /// Whether the keys of the field are 64-bit integers.
     pub(crate) fixed: bool,
 }
 
-/// A number wide enough for the ranks of an order and a document.
-pub(crate) trait Packed: Copy + Ord {
+/// An unsigned integer that is wide enough for the packed ranks of a document.
+pub(crate) trait PackedRanks: Copy + Ord {
     const ZERO: Self;
-    /// Appends a number of so many bits.
+    /// Appends the number `v`, which has `bits` bits.
     fn push(self, bits: u32, v: u32) -> Self;
-    /// The last 32 bits.
+    /// The lowest 32 bits: the document number.
     fn low(self) -> u32;
-    /// The 32 bits above the last `bits`.
+    /// The 32 bits above the lowest `bits`.
     fn above(self, bits: u32) -> u32;
 }
 
-impl Packed for u128 {
+impl PackedRanks for u128 {
     const ZERO: u128 = 0;
 
     #[inline(always)]
@@ -56,14 +57,14 @@ impl Packed for u128 {
     }
 }
 
-/// For orders whose ranks do not fit 128 bits.
+/// 640 bits, for orders whose ranks do not fit 128 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Wide([u128; 5]);
+pub(crate) struct WideRanks([u128; 5]);
 
-impl Packed for Wide {
-    const ZERO: Wide = Wide([0; 5]);
+impl PackedRanks for WideRanks {
+    const ZERO: WideRanks = WideRanks([0; 5]);
 
-    fn push(self, bits: u32, v: u32) -> Wide {
+    fn push(self, bits: u32, v: u32) -> WideRanks {
         if bits == 0 {
             return self;
         }
@@ -72,7 +73,7 @@ impl Packed for Wide {
             words[i] = words[i] << bits | words[i + 1] >> (128 - bits);
         }
         words[4] = words[4] << bits | u128::from(v);
-        Wide(words)
+        WideRanks(words)
     }
 
     fn low(self) -> u32 {
@@ -86,9 +87,10 @@ impl Packed for Wide {
     }
 }
 
-/// One field of an order in one partition.
-struct Ranked<'p> {
-    /// Local field number; `None` if the partition lacks the field: then no document has a value.
+/// One sort field in one partition.
+struct RankedField<'p> {
+    /// The partition's number of the field; `None` if the partition lacks it, so no document has a
+    /// value.
     field: Option<usize>,
     column: Option<Column<'p>>,
     descending: bool,
@@ -96,9 +98,9 @@ struct Ranked<'p> {
     bits: u32,
 }
 
-/// An order in one partition.
+/// The ranks of the documents of one partition in one order.
 pub(crate) struct Ranks<'p> {
-    fields: Vec<Ranked<'p>>,
+    fields: Vec<RankedField<'p>>,
     origins: Option<&'p [u32]>,
 }
 
@@ -110,27 +112,33 @@ impl<'p> Ranks<'p> {
         order: &[SortKey],
     ) -> Result<Ranks<'p>> {
         let mut fields = Vec::with_capacity(order.len());
-        for by in order {
-            let field = set.local(p, by.field);
+        for sort_key in order {
+            let field = set.local(p, sort_key.field);
             let (column, distinct) = match field {
                 Some(field) => (Some(part.column_or_derived(field)?), part.meta(field).distinct),
                 None => (None, 0),
             };
             let bits = u32::from(width(u64::from(distinct)));
-            fields.push(Ranked { field, column, descending: by.descending, distinct, bits });
+            fields.push(RankedField {
+                field,
+                column,
+                descending: sort_key.descending,
+                distinct,
+                bits,
+            });
         }
         Ok(Ranks { fields, origins: part.origins.as_deref() })
     }
 
-    /// Bits of a packed document.
+    /// The number of bits of a packed document.
     pub(crate) fn bits(&self) -> u32 {
         let numbers = if self.origins.is_some() { 64 } else { 32 };
         self.fields.iter().map(|f| f.bits).sum::<u32>() + numbers
     }
 
-    /// The packed ranks of a document.
+    /// Packs the ranks and the number of a document.
     #[inline(always)]
-    pub(crate) fn pack<K: Packed>(&self, doc: u32) -> K {
+    pub(crate) fn pack<K: PackedRanks>(&self, doc: u32) -> K {
         let mut key = K::ZERO;
         for f in &self.fields {
             key = key.push(f.bits, f.rank(doc));
@@ -143,14 +151,15 @@ impl<'p> Ranks<'p> {
         }
     }
 
-    /// Ends a key with the number that a document has at least.
-    fn from<K: Packed>(&self, key: K, number: u32) -> K {
+    /// Completes packed ranks to the lower bound of all documents numbered `number` or above.
+    fn lower_bound<K: PackedRanks>(&self, key: K, number: u32) -> K {
         let key = key.push(32, number);
         if self.origins.is_some() { key.push(32, 0) } else { key }
     }
 
-    /// The smallest packed number of what comes after a cursor.
-    pub(crate) fn after<K: Packed>(
+    /// The smallest packed integer that comes after the cursor, and the rank of the cursor in the
+    /// first field.
+    pub(crate) fn after_cursor<K: PackedRanks>(
         &self,
         set: &PartitionSet,
         p: usize,
@@ -158,21 +167,22 @@ impl<'p> Ranks<'p> {
         cursor: &Cursor,
     ) -> Result<(K, Option<u32>)> {
         let part = &set.partitions[p];
-        let (mut key, mut exact, mut first) = (K::ZERO, true, None);
-        for (f, (by, value)) in self.fields.iter().zip(order.iter().zip(&cursor.keys)) {
+        let (mut key, mut exact, mut first_rank) = (K::ZERO, true, None);
+        for (f, (sort_key, value)) in self.fields.iter().zip(order.iter().zip(&cursor.keys)) {
             let mut rank = 0;
             if exact {
-                let wanted = match value {
-                    Some(value) => Some(encode(set.schema.fields[by.field].ty, value)?),
+                let target = match value {
+                    Some(value) => Some(encode(set.schema.fields[sort_key.field].ty, value)?),
                     None => None,
                 };
-                (rank, exact) = f.place(part, wanted.as_ref())?;
+                (rank, exact) = f.rank_of(part, target.as_ref())?;
             }
-            first.get_or_insert(rank);
+            first_rank.get_or_insert(rank);
             key = key.push(f.bits, rank.min(f.distinct));
             if rank > f.distinct {
-                // Everything with these ranks comes before: the next number after all of them.
-                return Ok((self.from(key, u32::MAX), first));
+                // All documents with these ranks come before the cursor: continue with the first
+                // integer above them.
+                return Ok((self.lower_bound(key, u32::MAX), first_rank));
             }
         }
         let doc = match set.names[p].cmp(&cursor.partition) {
@@ -181,12 +191,12 @@ impl<'p> Ranks<'p> {
             std::cmp::Ordering::Equal => cursor.doc.saturating_add(1),
             std::cmp::Ordering::Greater => 0,
         };
-        Ok((self.from(key, doc), first))
+        Ok((self.lower_bound(key, doc), first_rank))
     }
 
-    /// The ordinals of the first field whose rank is at most that of `key`, a bound that other
-    /// partitions give.
-    pub(crate) fn up_to(&self, part: &Partition, key: &Key) -> Result<Option<(u32, u32)>> {
+    /// The ordinals of the first field whose rank is at most that of `key`, a key of another
+    /// partition. `None` if this partition lacks the field.
+    pub(crate) fn ordinals_up_to(&self, part: &Partition, key: &Key) -> Result<Option<(u32, u32)>> {
         let f = &self.fields[0];
         let Some(field) = f.field else { return Ok(None) };
         if let (Key::Fixed(key), true) = (key, part.is_ready()) {
@@ -203,17 +213,17 @@ impl<'p> Ranks<'p> {
         Ok(Some(range))
     }
 
-    /// A document packed with its rank in the first field only.
+    /// Packs only the rank in the first field and the number of a document.
     #[inline(always)]
-    pub(crate) fn pack_first<K: Packed>(&self, doc: u32) -> K {
+    pub(crate) fn pack_first<K: PackedRanks>(&self, doc: u32) -> K {
         let f = &self.fields[0];
         K::ZERO.push(f.bits, f.rank(doc)).push(32, doc)
     }
 
-    /// The ordinals of documents whose rank in the first field is not behind that of `key`, which
-    /// has the ranks of all fields or only that; and the column that has them. `None` if it is none
-    /// that can be scanned, or if there are no other documents.
-    pub(crate) fn best_of_first<K: Packed>(
+    /// The column of the first field, and its ordinals whose rank is at most that of `key`. `all`
+    /// is true if `key` packs the ranks of all fields, false if it packs the first alone. `None` if
+    /// the column cannot be scanned, or if no document can be excluded.
+    pub(crate) fn competitive_ordinals<K: PackedRanks>(
         &self,
         key: K,
         all: bool,
@@ -223,12 +233,12 @@ impl<'p> Ranks<'p> {
             return None;
         };
         let rank = key.above(if all { self.bits() - f.bits } else { 32 });
-        let range = self.below(rank.saturating_add(1));
+        let range = self.ordinals_below(rank.saturating_add(1));
         (rank < f.distinct).then(|| (*column, OrdinalSet::new(&[range], column.raw().1)))
     }
 
-    /// The ordinals whose rank in the first field is below `rank`.
-    pub(crate) fn below(&self, rank: u32) -> (u32, u32) {
+    /// The ordinals of the first field whose rank is below `rank`.
+    pub(crate) fn ordinals_below(&self, rank: u32) -> (u32, u32) {
         let f = &self.fields[0];
         let rank = rank.min(f.distinct);
         if f.descending { (f.distinct - rank, f.distinct) } else { (0, rank) }
@@ -242,7 +252,7 @@ impl<'p> Ranks<'p> {
         self.fields[0].descending
     }
 
-    /// The key of a document in field number `i` of the order; `None` if it has no value.
+    /// The key of a document in sort field number `i`; `None` if it has no value.
     #[inline]
     pub(crate) fn key(&self, part: &Partition, i: usize, doc: u32) -> Result<Option<Key>> {
         let f = &self.fields[i];
@@ -254,7 +264,7 @@ impl<'p> Ranks<'p> {
     }
 }
 
-impl Ranked<'_> {
+impl RankedField<'_> {
     #[inline(always)]
     fn rank(&self, doc: u32) -> u32 {
         let ord = self.column.as_ref().map_or(0, |column| column.get(doc));
@@ -267,9 +277,9 @@ impl Ranked<'_> {
         }
     }
 
-    /// The rank of a key, and whether a document can have it; without, the rank of the first that
-    /// comes after.
-    fn place(&self, part: &Partition, key: Option<&Key>) -> Result<(u32, bool)> {
+    /// The rank of a key and `true` if the partition has the key; otherwise the rank of the first
+    /// key after it and `false`.
+    fn rank_of(&self, part: &Partition, key: Option<&Key>) -> Result<(u32, bool)> {
         let (Some(key), Some(field)) = (key, self.field) else {
             return Ok((self.distinct, key.is_none()));
         };
@@ -284,7 +294,8 @@ impl Ranked<'_> {
     }
 }
 
-/// Resolves the fields of an order: each must be sortable; a field named twice counts once.
+/// Resolves the sort fields of a query. `InvalidArgument` if a field is unknown or not sortable. A
+/// field that is repeated counts once.
 pub(crate) fn resolve(
     set: &PartitionSet,
     order: &[crate::search::model::query::OrderBy],
@@ -292,8 +303,8 @@ pub(crate) fn resolve(
     let mut resolved: Vec<SortKey> = Vec::with_capacity(order.len());
     for key in order {
         let found = set.schema.field(&key.field);
-        let (field, described) = found.ok_or_else(|| set.schema.unknown(&key.field))?;
-        if !described.roles.sortable {
+        let (field, definition) = found.ok_or_else(|| set.schema.unknown(&key.field))?;
+        if !definition.roles.sortable {
             let names = set.schema.fields.iter().filter(|f| f.roles.sortable);
             let names: Vec<String> = names.map(|f| format!("`{}`", f.name)).collect();
             return Err(Error::invalid(format!(
@@ -302,8 +313,8 @@ pub(crate) fn resolve(
                 names.join(", ")
             )));
         }
-        if !resolved.iter().any(|by| by.field == field) {
-            let fixed = described.ty.is_fixed();
+        if !resolved.iter().any(|sort_key| sort_key.field == field) {
+            let fixed = definition.ty.is_fixed();
             resolved.push(SortKey { field, descending: key.descending, fixed });
         }
     }
@@ -318,12 +329,12 @@ mod tests {
     use super::*;
     use crate::search::testing::Rng;
 
-    /// The first of some numbers is above the others.
-    fn check<K: Packed>(rng: &mut Rng, most: u32) {
+    /// Checks that `above` returns the first of several packed numbers.
+    fn check_above<K: PackedRanks>(rng: &mut Rng, max_bits: u32) {
         for _ in 0..2_000 {
             let (first, bits) = (rng.next() as u32 >> 6, 26);
             let (mut key, mut below) = (K::ZERO.push(bits, first), 0);
-            while below + 26 <= most && rng.below(9) > 0 {
+            while below + 26 <= max_bits && rng.below(9) > 0 {
                 let bits = rng.below(27) as u32;
                 key = key.push(bits, (rng.next() & ((1 << bits) - 1)) as u32);
                 below += bits;
@@ -333,9 +344,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rank_is_above_the_others() {
+    fn above_returns_the_first_packed_number() {
         let mut rng = Rng(0xAB04E);
-        check::<u128>(&mut rng, 102);
-        check::<Wide>(&mut rng, 600);
+        check_above::<u128>(&mut rng, 102);
+        check_above::<WideRanks>(&mut rng, 600);
     }
 }

@@ -1,17 +1,20 @@
-//! What a search for the first matches of an order is asked for, and how it names them.
+//! The request for a page of matches, and the address of a match.
 
 use crate::search::collect::rank::SortKey;
 use crate::search::model::query::Cursor;
 
-/// A match: partition and document, by the number that it is known by outside.
+/// The address of a match: the number of the partition, and the number of the document in it as
+/// users see it (`Partition::origin`).
 pub(crate) type DocAddress = (u32, u32);
 
-/// What is asked of an ordered search.
+/// A request for the first `k` matches in an order.
 pub(crate) struct PageRequest<'q> {
+    /// The sort keys, most significant first; empty for document order.
     pub(crate) order: &'q [SortKey],
-    /// Matches to find: skip and limit together.
+    /// Matches to find: the sum of skip and limit.
     pub(crate) k: usize,
+    /// Return only matches after this cursor.
     pub(crate) after: Option<&'q Cursor>,
-    /// CountSink all matches too.
+    /// Whether to count all matches, too.
     pub(crate) count: bool,
 }

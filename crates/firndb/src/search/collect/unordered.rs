@@ -1,9 +1,9 @@
-//! Finds the first matches in the order of partitions and documents.
+//! Finds the first matches in document order: by partition, then by document number.
 //!
-//! Where documents stand in this order, the search ends with the match that fills the page. In a
-//! bundle whose documents moved (`Partition::origins`) all matches have to be seen for the first
-//! ones; if there are many of them, a few partitions without bundles fill the page sooner, so these
-//! are looked at first ([`TRIED`]).
+//! If the documents of a partition are stored in this order, the search stops with the match that
+//! fills the page. A bundle may have reordered documents (`Partition::origins`): there, every match
+//! has to be examined to find the first ones. If matches are frequent, a few original partitions
+//! fill the page sooner, so the reader tries these first ([`FEW_PARTITIONS`]).
 
 use crate::Result;
 use crate::search::collect::count::count_partition;
@@ -17,55 +17,56 @@ use crate::search::partition::Partition;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-/// Partitions that are looked at before bundles whose documents moved.
-pub(crate) const TRIED: usize = 16;
+/// How many original partitions the reader tries before it queries bundles with reordered
+/// documents.
+pub(crate) const FEW_PARTITIONS: usize = 16;
 
-/// The first `wanted.k` matches and, if asked for, the count of all; `None` if that takes more than
-/// `most` partitions.
-pub(crate) fn places(
+/// The first `request.k` matches and, if requested, the number of all matches. `None` if
+/// `max_partitions` partitions do not fill the page.
+pub(crate) fn first_matches(
     executor: &mut Executor,
-    wanted: &PageRequest,
-    most: usize,
+    request: &PageRequest,
+    max_partitions: usize,
 ) -> Result<Option<(Vec<DocAddress>, u64)>> {
-    let (mut places, mut total, mut looked) = (Vec::new(), 0, 0);
-    let (set, k) = (executor.query.set, wanted.k);
+    let (mut addresses, mut total, mut visited) = (Vec::new(), 0, 0);
+    let (set, k) = (executor.query.set, request.k);
     for p in 0..set.partitions.len() {
         if executor.query.pruned(p) {
             executor.work.stats.pruned += 1;
             continue;
         }
-        let first = first_of(&set.names[p], wanted.after);
+        let first = first_doc_after(&set.names[p], request.after);
         let part = &*set.partitions[p];
-        if places.len() < k && first < u32::MAX {
-            if looked == most {
+        if addresses.len() < k && first < u32::MAX {
+            if visited == max_partitions {
                 return Ok(None);
             }
-            looked += 1;
-            let mut sink = FirstSink::new(part, k - places.len(), first);
-            // Of documents that stand in this order those before the cursor need no look.
-            let rest = (first > 0 && part.origins.is_none()).then(|| {
+            visited += 1;
+            let mut sink = FirstSink::new(part, k - addresses.len(), first);
+            // If documents are in this order, those before the cursor need not be examined.
+            let after_cursor = (first > 0 && part.origins.is_none()).then(|| {
                 let form = Form::Documents(first.min(part.documents), part.documents);
                 Clause::new(form, false, part.documents.saturating_sub(first).into())
             });
-            let _ = executor.run(p, Vec::from_iter(rest), &mut sink)?;
+            let _ = executor.run(p, Vec::from_iter(after_cursor), &mut sink)?;
             let seen = sink.seen;
-            places.extend(sink.finish().into_iter().map(|number| (p as u32, number)));
-            if let (true, Some(seen)) = (wanted.count, seen) {
+            addresses.extend(sink.finish().into_iter().map(|number| (p as u32, number)));
+            if let (true, Some(seen)) = (request.count, seen) {
                 total += seen;
                 continue;
             }
         }
-        if wanted.count {
+        if request.count {
             total += count_partition(executor, p)?;
-        } else if places.len() >= k {
+        } else if addresses.len() >= k {
             break;
         }
     }
-    Ok(Some((places, total)))
+    Ok(Some((addresses, total)))
 }
 
-/// The first document of a partition that comes after a cursor.
-fn first_of(name: &str, after: Option<&Cursor>) -> u32 {
+/// The first document of a partition that comes after the cursor; `u32::MAX` if none does.
+fn first_doc_after(name: &str, after: Option<&Cursor>) -> u32 {
     let Some(cursor) = after else { return 0 };
     match name.cmp(&cursor.partition) {
         Ordering::Less => u32::MAX,
@@ -74,15 +75,16 @@ fn first_of(name: &str, after: Option<&Cursor>) -> u32 {
     }
 }
 
-/// Takes the first matches from number `first` on until there are `k`.
+/// Collects the first `k` matches with document numbers of at least `first`.
 struct FirstSink<'p> {
     part: &'p Partition,
     k: usize,
     first: u32,
     numbers: Vec<u32>,
-    /// All matches that came, if documents moved: then all of them do.
+    /// The number of matches received if documents are reordered; then the sink receives all of
+    /// them.
     seen: Option<u64>,
-    /// No number from here on is good enough.
+    /// Matches with this or a larger number cannot be among the first `k`.
     end: u32,
 }
 
@@ -143,7 +145,7 @@ mod tests {
     use crate::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
 
     #[test]
-    fn what_comes_before_a_cursor_is_not_looked_at() {
+    fn documents_before_the_cursor_are_not_examined() {
         let fields = [Field::new("a", Type::U64, Roles::FILTERABLE)];
         let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
         (0..50_000u64).for_each(|n| builder.add(&Document::new().set("a", n / 10)).unwrap());
@@ -151,11 +153,12 @@ mod tests {
         let plan = Plan::new(&Filter::All, reader.schema()).unwrap();
         for (doc, expected) in [(40_000, 3), (49_998, 1), (49_999, 0), (u32::MAX, 0)] {
             let cursor = Cursor { keys: Vec::new(), partition: "0".into(), doc };
-            let wanted = PageRequest { order: &[], k: 3, after: Some(&cursor), count: false };
-            let (places, stats) = reader.tried(&plan, &wanted).unwrap().unwrap();
-            let docs: Vec<u32> = places.iter().map(|place| place.1).collect();
+            let request = PageRequest { order: &[], k: 3, after: Some(&cursor), count: false };
+            let (addresses, stats) =
+                reader.search_few_partitions(&plan, &request).unwrap().unwrap();
+            let docs: Vec<u32> = addresses.iter().map(|address| address.1).collect();
             assert_eq!(docs, (doc.saturating_add(1)..).take(expected).collect::<Vec<u32>>());
-            assert!(stats.docs <= 1000, "{} documents were looked at after {doc}", stats.docs);
+            assert!(stats.docs <= 1000, "{} documents were examined after {doc}", stats.docs);
         }
     }
 }

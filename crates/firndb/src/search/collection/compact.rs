@@ -1,12 +1,13 @@
-//! Merging small partitions that rest, under a policy.
+//! Compaction: merges runs of small partitions that have not changed recently, under a policy.
 //!
-//! A run of neighbours becomes one partition in their place, whose documents stand in the order in
-//! which they stood: every answer is as before, ties included, and readers go on undisturbed as
-//! beside any other change. Each run is a change of its own, so other changes wait for one merge
-//! at most, and after a crash some runs are merged and the others are not.
+//! A run of adjacent partitions becomes one partition in the same position, with the documents in
+//! the same order. Query results stay the same, ties included, and open readers are not affected.
+//! Each run is merged by a change of its own, so other changes wait for one merge at most, and
+//! after a crash some runs are merged and others are not.
 //!
-//! 1. `MergePolicy::plan` chooses runs: partitions that are small, rest, and can be joined.
-//! 2. `Collection::merge_run` checks under the lock that they are still what they were, and merges.
+//! 1. `MergePolicy::plan` selects runs of partitions that are small, unchanged and can be joined.
+//! 2. `Collection::merge_run` checks under the lock that the partitions of the run are unchanged,
+//!    and merges them.
 
 use crate::search::collection::{Change, Collection};
 use crate::search::format::MAX_DOCUMENTS;
@@ -25,16 +26,16 @@ use std::time::{Duration, SystemTime};
 /// Which partitions [`Collection::compact`] merges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergePolicy {
-    /// Partitions with fewer documents are small; others are left alone. Default: 65,536.
+    /// Partitions with fewer documents are small. Others are never merged. Default: 65,536.
     pub small: u32,
-    /// Documents of a merged partition at most. Default: 1,048,576.
+    /// The maximum number of documents of a merged partition. Default: 1,048,576.
     pub most_documents: u32,
-    /// Bytes of the files that become one, at most. Default: 1 GiB.
+    /// The maximum total size, in bytes, of the files merged into one partition. Default: 1 GiB.
     pub most_bytes: u64,
-    /// So many neighbours are worth a merge. Default: 4; less than 2 counts as 2.
+    /// The minimum number of adjacent partitions to merge. Default: 4; less than 2 counts as 2.
     pub at_least: usize,
-    /// How long ago the file of a partition must have been written: what changes soon again should
-    /// stay small. Default: one hour.
+    /// The minimum age of the file of a partition: partitions that are likely to change again
+    /// should stay small. Default: one hour.
     pub unchanged_for: Duration,
 }
 
@@ -50,43 +51,43 @@ impl Default for MergePolicy {
     }
 }
 
-/// Partitions that became one, or would.
+/// Partitions that were merged into one, or would be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merge {
-    /// The names that are gone, in their order.
+    /// The names of the merged partitions, in order.
     pub from: Vec<String>,
-    /// The name of the partition in their place: that of the first and that of the last with
-    /// `.to.` between them, or that of the last if this would be too long or stand elsewhere.
+    /// The name of the new partition: the first and the last name joined by `.to.`, or the last
+    /// name if that would be too long or sort differently.
     pub into: String,
-    /// Its documents.
+    /// The number of its documents.
     pub documents: u64,
 }
 
-/// What a policy looks at.
+/// The properties of a partition that a policy considers.
 #[derive(Clone, Copy)]
 struct Candidate {
     documents: u64,
     bytes: u64,
-    /// It is small and rests.
-    fits: bool,
-    /// It can be joined with the one before it.
-    follows: bool,
+    /// Whether it is small and has not changed recently.
+    is_eligible: bool,
+    /// Whether it can be joined with the partition before it.
+    joins_previous: bool,
 }
 
 impl MergePolicy {
-    /// Runs to be merged. None has a partition with more documents than the others of its run
-    /// together: so a document is merged a few times at most on its way into a large partition.
+    /// Selects runs to merge. No partition of a run has more documents than the others together, so
+    /// a document is merged only a few times before it is in a large partition.
     fn plan(&self, all: &[Candidate]) -> Vec<Range<usize>> {
-        let most = u64::from(self.most_documents.min(MAX_DOCUMENTS));
+        let max_documents = u64::from(self.most_documents.min(MAX_DOCUMENTS));
         let (mut runs, mut start) = (Vec::new(), 0);
         while start < all.len() {
             let (mut documents, mut bytes, mut largest, mut end) = (0, 0, 0, None);
-            for (i, one) in all.iter().enumerate().skip(start) {
-                documents += one.documents;
-                bytes += one.bytes;
-                largest = largest.max(one.documents);
-                let fits = one.fits && (i == start || one.follows);
-                if !fits || documents > most || bytes > self.most_bytes {
+            for (i, candidate) in all.iter().enumerate().skip(start) {
+                documents += candidate.documents;
+                bytes += candidate.bytes;
+                largest = largest.max(candidate.documents);
+                let is_eligible = candidate.is_eligible && (i == start || candidate.joins_previous);
+                if !is_eligible || documents > max_documents || bytes > self.most_bytes {
                     break;
                 }
                 if i + 1 - start >= self.at_least.max(2) && largest * 2 <= documents {
@@ -100,89 +101,96 @@ impl MergePolicy {
     }
 }
 
-/// A run of partitions of a set.
+/// A run of partitions of a set to merge.
 pub(crate) struct Run {
     pub(crate) merge: Merge,
     parts: Vec<Arc<Partition>>,
 }
 
 impl Collection {
-    /// Merges runs of neighbouring partitions of the newest set as a policy says, and calls `tell`
-    /// after each. Nothing does this unless somebody calls it. A run that cannot be merged stays as
-    /// it is; the others are, and the first error is returned. It needs memory in proportion to the
-    /// documents of a merged partition, about 4 bytes a value and the distinct keys of a field.
+    /// Merges runs of adjacent partitions of the newest set, as the policy selects, and calls
+    /// `on_merge` after each merge. Compaction runs only when it is called. If a run cannot be
+    /// merged, it is left as it is, the other runs are merged, and the first error is returned.
+    /// Memory grows with the documents of a merged partition: about 4 bytes per value, plus the
+    /// distinct keys of one field.
     ///
-    /// Answers stay as they are, order included: where the schema orders documents, only neighbours
-    /// are merged whose documents stand in that order already. Names do not stay, but they stay
-    /// taken: [`Change::put`] refuses one whose documents were merged. So partitions that a program
-    /// is going to replace or remove should not rest for as long as the policy asks. A
-    /// [`Cursor`](crate::search::Cursor) names a partition, so pages should be asked of one reader.
-    pub fn compact(&self, policy: &MergePolicy, mut tell: impl FnMut(&Merge)) -> Result<()> {
-        let mut outcome = Ok(());
+    /// Query results do not change, order included: if the schema orders documents, only partitions
+    /// whose documents are in that order already are merged. Names change, and the old names stay
+    /// reserved: [`Change::put`] refuses a name whose documents were merged. So set `unchanged_for`
+    /// longer than a partition may stay unchanged before the program replaces or removes it. A
+    /// [`Cursor`](crate::search::Cursor) names a partition, so read all pages of a query with one
+    /// reader.
+    pub fn compact(&self, policy: &MergePolicy, mut on_merge: impl FnMut(&Merge)) -> Result<()> {
+        let mut result = Ok(());
         for run in self.runs(policy)? {
             match self.merge_run(&run) {
-                Ok(true) => tell(&run.merge),
+                Ok(true) => on_merge(&run.merge),
                 Ok(false) => {}
-                Err(error) => outcome = outcome.and(Err(error)),
+                Err(error) => result = result.and(Err(error)),
             }
         }
-        outcome
+        result
     }
 
-    /// What [`Collection::compact`] would do now.
+    /// Returns the merges that [`Collection::compact`] would perform now.
     pub fn compact_plan(&self, policy: &MergePolicy) -> Result<Vec<Merge>> {
         Ok(self.runs(policy)?.into_iter().map(|run| run.merge).collect())
     }
 
-    /// Starts a thread that calls [`Collection::compact`], and waits for `every`, again and again
-    /// until what is returned is dropped. `tell` hears of each merge and of each failure (`Locked`
-    /// while another process changes the collection); the next time comes all the same. Panics if
-    /// the system has no thread to give.
+    /// Starts a thread that calls [`Collection::compact`] every `every`, until the returned handle
+    /// is dropped. Calls `on_event` after each merge and on each failure (`Locked` while another
+    /// process changes the collection); the thread continues after a failure. Panics if the system
+    /// cannot start a thread.
     pub fn compact_every(
         self: &Arc<Self>,
         policy: MergePolicy,
         every: Duration,
-        mut tell: impl FnMut(std::result::Result<&Merge, &Error>) + Send + 'static,
+        mut on_event: impl FnMut(std::result::Result<&Merge, &Error>) + Send + 'static,
     ) -> Compaction {
         let (stop, stopped) = mpsc::channel();
         let collection = self.clone();
         let thread = thread::spawn(move || {
             while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                if let Err(error) = collection.compact(&policy, |merge| tell(Ok(merge))) {
-                    tell(Err(&error));
+                if let Err(error) = collection.compact(&policy, |merge| on_event(Ok(merge))) {
+                    on_event(Err(&error));
                 }
             }
         });
         Compaction { stop: Some(stop), thread: Some(thread) }
     }
 
+    /// The runs of the newest set that the policy selects.
     pub(crate) fn runs(&self, policy: &MergePolicy) -> Result<Vec<Run>> {
         self.refresh()?;
-        let place = self.place();
-        let (set, groups) = (&place.set.reader.set, groups(&place.set.members));
+        let open_dir = self.open_dir();
+        let (set, groups) = (&open_dir.set.reader.set, name_groups(&open_dir.set.members));
         let now = SystemTime::now();
         let mut all: Vec<Candidate> = Vec::with_capacity(set.partitions.len());
-        // The last partition before that has documents.
+        // The last partition so far that has documents.
         let mut last: Option<&Partition> = None;
         for (p, part) in set.partitions.iter().enumerate() {
             let (documents, bytes) = (part.documents.into(), part.file.len());
-            let fits = part.documents < policy.small
+            let is_eligible = part.documents < policy.small
                 && match self.written(part) {
-                    // A clock that was set back makes a file look young.
+                    // If the clock was set back, the file counts as new.
                     Ok(time) => {
                         now.duration_since(time).unwrap_or_default() >= policy.unchanged_for
                     }
-                    // Another process has replaced it meanwhile.
+                    // Another process has replaced the partition.
                     Err(e) if e.kind() == ErrorKind::NotFound => false,
                     Err(e) => return Err(e),
                 };
-            let follows = match p.checked_sub(1).map(|before| (&set.partitions[before], last)) {
-                Some((before, last)) if fits && all[p - 1].fits && groups[p] == groups[p - 1] => {
-                    alike(before, part) && last.map_or(Ok(true), |last| in_order(last, part))?
-                }
-                _ => false,
-            };
-            all.push(Candidate { documents, bytes, fits, follows });
+            let joins_previous =
+                match p.checked_sub(1).map(|before| (&set.partitions[before], last)) {
+                    Some((before, last))
+                        if is_eligible && all[p - 1].is_eligible && groups[p] == groups[p - 1] =>
+                    {
+                        can_join(before, part)
+                            && last.map_or(Ok(true), |last| is_in_order(last, part))?
+                    }
+                    _ => false,
+                };
+            all.push(Candidate { documents, bytes, is_eligible, joins_previous });
             last = if part.documents > 0 { Some(part) } else { last };
         }
         let runs = policy.plan(&all).into_iter().map(|range| Run {
@@ -190,31 +198,32 @@ impl Collection {
                 from: set.names[range.clone()].to_vec(),
                 into: match groups[range.start] {
                     Some(_) => set.names[range.start].clone(),
-                    None => name_of(&set.names[range.clone()], set.names.get(range.end)),
+                    None => merged_name(&set.names[range.clone()], set.names.get(range.end)),
                 },
-                documents: all[range.clone()].iter().map(|one| one.documents).sum(),
+                documents: all[range.clone()].iter().map(|candidate| candidate.documents).sum(),
             },
             parts: set.partitions[range].to_vec(),
         });
         Ok(runs.collect())
     }
 
-    /// Merges a run, unless another change was faster.
+    /// Merges a run. Returns false if its partitions were changed meanwhile.
     pub(crate) fn merge_run(&self, run: &Run) -> Result<bool> {
         let mut change = self.change()?;
         let names: Vec<&str> = run.merge.from.iter().map(String::as_str).collect();
-        if !is_there(&mut change, run, &names)? {
+        if !is_unchanged(&mut change, run, &names)? {
             return Ok(false);
         }
-        change.merge_alone(&run.merge.from, &run.merge.into)?;
+        change.merge_exactly(&run.merge.from, &run.merge.into)?;
         change.commit()?;
         Ok(true)
     }
 }
 
-/// For each partition the name that it continues, or that others continue. Such partitions are
-/// merged with their like only: afterwards they can still be replaced.
-fn groups(members: &[Arc<Member>]) -> Vec<Option<&str>> {
+/// For each partition, the name that it continues or under which it has continuations. Such
+/// partitions are merged only with partitions of the same name, so that the name can still be
+/// replaced.
+fn name_groups(members: &[Arc<Member>]) -> Vec<Option<&str>> {
     let of = members.iter().map(|m| &*m.relation.of);
     let bases: HashSet<&str> = of.filter(|of| !of.is_empty()).collect();
     let group = |m: &Arc<Member>| {
@@ -224,8 +233,8 @@ fn groups(members: &[Arc<Member>]) -> Vec<Option<&str>> {
     members.iter().map(group).collect()
 }
 
-/// Whether the partitions of a run are what they were, and the new one would take their place.
-fn is_there(change: &mut Change, run: &Run, names: &[&str]) -> Result<bool> {
+/// Whether the partitions of a run are unchanged, and the new one would have their position.
+fn is_unchanged(change: &mut Change, run: &Run, names: &[&str]) -> Result<bool> {
     let all = change.names();
     let Some(start) = all.iter().position(|name| *name == names[0]) else { return Ok(false) };
     let same = all.get(start..start + names.len()) == Some(names);
@@ -241,22 +250,27 @@ fn is_there(change: &mut Change, run: &Run, names: &[&str]) -> Result<bool> {
     Ok(true)
 }
 
-/// A name that stands at the place of these names, the next of which is `next`.
-fn name_of(names: &[String], next: Option<&String>) -> String {
+/// The name of the partition merged from `names`. It sorts where they do: before `next`, the name
+/// that follows them.
+fn merged_name(names: &[String], next: Option<&String>) -> String {
     const TO: &str = ".to.";
     let (first, last) = (&names[0], &names[names.len() - 1]);
     let from = first.split_once(TO).map_or(&**first, |(from, _)| from);
     let to = last.rsplit_once(TO).map_or(&**last, |(_, to)| to);
     let name = format!("{from}{TO}{to}");
-    let in_place = name >= *first && next.is_none_or(|next| name < *next);
-    if in_place && name.len() <= crate::search::collection::MAX_NAME { name } else { last.clone() }
+    let keeps_position = name >= *first && next.is_none_or(|next| name < *next);
+    if keeps_position && name.len() <= crate::search::collection::MAX_NAME {
+        name
+    } else {
+        last.clone()
+    }
 }
 
 /// Whether two partitions can be joined.
-fn alike(a: &Partition, b: &Partition) -> bool {
+fn can_join(a: &Partition, b: &Partition) -> bool {
     let (a, b) = (&*a.schema, &*b.schema);
     let fields = || match a.dynamic.is_some() {
-        // Those that both have.
+        // In a dynamic schema, the fields that both have must match.
         true => b.fields.iter().all(|f| a.field(&f.name).is_none_or(|(_, known)| known.is_like(f))),
         false => {
             a.fields.len() == b.fields.len()
@@ -267,8 +281,8 @@ fn alike(a: &Partition, b: &Partition) -> bool {
     a.order == b.order && a.payload == b.payload && a.dynamic == b.dynamic && fields() && points()
 }
 
-/// Whether the documents of `b` may stand behind those of `a` in the order of their schema.
-fn in_order(a: &Partition, b: &Partition) -> Result<bool> {
+/// Whether the documents of `b` may follow those of `a` in the order of their schema.
+fn is_in_order(a: &Partition, b: &Partition) -> Result<bool> {
     if b.documents == 0 {
         return Ok(true);
     }
@@ -277,7 +291,7 @@ fn in_order(a: &Partition, b: &Partition) -> Result<bool> {
         let order = match &keys {
             (Some(a), Some(b)) if by.descending => b.cmp(a),
             (Some(a), Some(b)) => a.cmp(b),
-            // Those without a value come last.
+            // Documents without a value come last.
             (a, b) => a.is_none().cmp(&b.is_none()),
         };
         if order != Ordering::Equal {
@@ -294,7 +308,8 @@ fn key(part: &Partition, field: &str, doc: u32) -> Result<Option<Key>> {
     Ok((ord < part.meta(field).distinct).then(|| dictionary.key(ord)))
 }
 
-/// A thread that merges partitions until this is dropped, which waits for a merge under way.
+/// The handle of a thread that compacts a collection. Dropping it stops the thread, and waits for a
+/// merge in progress.
 pub struct Compaction {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -304,7 +319,7 @@ impl Drop for Compaction {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // A panic of `tell` was reported where it happened.
+            let _ = thread.join(); // The panic hook has reported a panic of `on_event`.
         }
     }
 }
@@ -314,25 +329,25 @@ mod tests {
     use super::*;
 
     fn plan(policy: &MergePolicy, documents: &[u64]) -> Vec<(usize, usize)> {
-        let one = |&documents: &u64| Candidate {
+        let candidate = |&documents: &u64| Candidate {
             documents,
             bytes: documents * 10,
-            fits: documents < u64::from(policy.small),
-            follows: true,
+            is_eligible: documents < u64::from(policy.small),
+            joins_previous: true,
         };
-        let runs = policy.plan(&documents.iter().map(one).collect::<Vec<_>>());
+        let runs = policy.plan(&documents.iter().map(candidate).collect::<Vec<_>>());
         runs.into_iter().map(|run| (run.start, run.end)).collect()
     }
 
     #[test]
-    fn runs_are_of_small_neighbours_none_of_which_outweighs_the_others() {
+    fn no_partition_of_a_run_outweighs_the_others() {
         let policy =
             MergePolicy { small: 100, most_documents: 200, at_least: 3, ..MergePolicy::default() };
         assert_eq!(plan(&policy, &[]), []);
         assert_eq!(plan(&policy, &[1, 1]), []);
         assert_eq!(plan(&policy, &[1, 1, 1]), [(0, 3)]);
         assert_eq!(plan(&policy, &[1, 1, 500, 1, 1, 1]), [(3, 6)]);
-        assert_eq!(plan(&policy, &[90, 1, 1, 1, 1]), [(1, 5)], "90 outweighs what is beside it");
+        assert_eq!(plan(&policy, &[90, 1, 1, 1, 1]), [(1, 5)], "90 outweighs the rest");
         assert_eq!(plan(&policy, &[1, 1, 1, 90, 1]), [(0, 3)]);
         assert_eq!(plan(&policy, &[30, 30, 30, 90, 1, 1, 1, 1]), [(0, 8)]);
         assert_eq!(plan(&policy, &[90, 90, 90, 90, 90, 90]), [], "two are not enough");
@@ -358,15 +373,15 @@ mod tests {
     }
 
     #[test]
-    fn names_stand_in_the_place_of_theirs() {
+    fn merged_names_sort_where_the_old_names_did() {
         let name = |names: &[&str], next: Option<&str>| {
             let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
-            name_of(&names, next.map(str::to_string).as_ref())
+            merged_name(&names, next.map(str::to_string).as_ref())
         };
         assert_eq!(name(&["2013-01", "2013-02"], None), "2013-01.to.2013-02");
         assert_eq!(name(&["2013-01.to.2013-02", "2013-03"], Some("2014")), "2013-01.to.2013-03");
         assert_eq!(name(&["a.to.b", "c.to.d"], Some("e")), "a.to.d");
-        assert_eq!(name(&["a", "a.b"], Some("a.c")), "a.b", "`a.to.a.b` would stand behind `a.c`");
+        assert_eq!(name(&["a", "a.b"], Some("a.c")), "a.b", "`a.to.a.b` would sort after `a.c`");
         let long = "x".repeat(60);
         assert_eq!(name(&[&format!("a{long}"), &format!("b{long}")], None), format!("b{long}"));
     }

@@ -1,13 +1,11 @@
-//! A collection: a directory of partitions of which whole sets are published and swapped.
+//! A collection: a directory of partition files and of set files, each of which names all
+//! partitions of one version. A change writes and syncs partition files, atomically publishes the
+//! next set file, and then removes the files that it replaced. Readers that have those mapped are
+//! not affected.
 //!
-//! A change:
-//! 1. `Change::put` writes and syncs a partition file; its name holds its content id.
-//! 2. `Change::commit` syncs the directory, then publishes the next set file: the change is made.
-//! 3. `Change::clean` removes what the change made superfluous; when something else may be left
-//!    over, everything that the current set does not name. Readers that still have these files
-//!    mapped go on undisturbed.
-//!
-//! Opening is in `current.rs`, creating in `create.rs`.
+//! This file has `Collection` and `Change`. `create` creates a collection, `current` opens sets,
+//! `open_dir` detects newer sets and moved directories, `owner` protects the collection of an
+//! index, `relations` tracks continuations and merged names, `compact` merges small partitions.
 
 pub(crate) mod compact;
 pub(crate) mod create;
@@ -21,7 +19,7 @@ use crate::search::build::builder::{Built, PartitionBuilder};
 use crate::search::build::merge;
 use crate::search::collection::current::{Members, OpenSet};
 use crate::search::collection::open_dir::OpenDir;
-use crate::search::collection::relations::joined;
+use crate::search::collection::relations::merged_relation;
 use crate::search::format::manifest::Relation;
 use crate::search::format::manifest::{self, Member};
 use crate::search::partition::Partition;
@@ -33,77 +31,79 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::SystemTime;
 
-/// The file by which those who change a collection keep each other away.
+/// The file that is locked during a change.
 pub(crate) const LOCK: &str = "lock";
-/// Partitions that a collection may have. Each is a map, of which Linux gives a process 65,530
-/// (`vm.max_map_count`): enough for a set and for one that replaces all of it.
+/// The maximum number of partitions of a collection. Each is a memory map, and Linux allows a
+/// process 65,530 maps (`vm.max_map_count`): enough for a set and for one that replaces all of it.
 pub const MAX_PARTITIONS: usize = if cfg!(test) { 9_000 } else { 32_000 };
 const EXTENSION: &str = ".part.firn";
-/// Bytes of a partition's name at most.
+/// The maximum length of a partition name in bytes.
 pub(crate) const MAX_NAME: usize = 100;
 
 /// A directory of partitions that are queried together. One process changes it at a time; any
-/// number read it.
+/// number of processes read it.
 pub struct Collection {
     pub(crate) disk: DiskRef,
     pub(crate) dir: PathBuf,
-    place: RwLock<Arc<OpenDir>>,
-    /// Held while a change is under way in this process. The content id of the last set that was
-    /// made here, if it left nothing in the directory that is not of it.
+    open_dir: RwLock<Arc<OpenDir>>,
+    /// Locked during a change in this process. The value is the content id of the last set that
+    /// this handle published, if the directory has no file that this set does not name.
     changing: Mutex<Option<u128>>,
 }
 
 impl Collection {
-    /// `InvalidArgument` if the collection belongs to an index: then [`Collection::change`] is
-    /// refused, and so is everything that begins with it.
+    /// Fails with `InvalidArgument` if the collection belongs to an index: then
+    /// [`Collection::change`] and everything that uses it fails.
     pub fn check_changeable(&self) -> Result<()> {
-        owner::check_changeable(&self.place().disk, &self.dir)
+        owner::check_changeable(&self.open_dir().disk, &self.dir)
     }
 
-    /// Marks the collection as that of an index. `Locked` if another process changes it.
+    /// Marks the collection as owned by an index. `Locked` if another process is changing it.
     pub(crate) fn mark(&self) -> Result<()> {
-        owner::mark(&self.place().disk, &self.dir)
+        owner::mark(&self.open_dir().disk, &self.dir)
     }
 
-    /// Opens the newest set of a collection.
+    /// Opens the newest set of a collection. `NotFound` if the directory has none.
     pub fn open(dir: impl AsRef<Path>) -> Result<Collection> {
         Self::open_on(disk::os(), dir.as_ref())
     }
 
     pub(crate) fn open_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
-        let place = Arc::new(OpenDir::newest(&disk, dir, None)?);
-        let (dir, place) = (dir.to_path_buf(), RwLock::new(place));
-        Ok(Collection { disk, dir, place, changing: Mutex::new(None) })
+        let open_dir = Arc::new(OpenDir::newest(&disk, dir, None)?);
+        let (dir, open_dir) = (dir.to_path_buf(), RwLock::new(open_dir));
+        Ok(Collection { disk, dir, open_dir, changing: Mutex::new(None) })
     }
 
-    pub(crate) fn place(&self) -> Arc<OpenDir> {
-        self.place.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The current set and its directory.
+    pub(crate) fn open_dir(&self) -> Arc<OpenDir> {
+        self.open_dir.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The current set. It stays as it is, whatever happens to the collection.
+    /// A reader of the current set. Later changes of the collection do not affect it.
     pub fn reader(&self) -> Reader {
-        self.place().set.reader.clone()
+        self.open_dir().set.reader.clone()
     }
 
-    /// The number of the current set: it grows by 1 with each change. A collection that was put in
-    /// the place of this one has numbers of its own.
+    /// The number of the current set. Each change increments it. If another collection is moved to
+    /// this path, its numbers are unrelated.
     pub fn version(&self) -> u64 {
-        self.place().set.number
+        self.open_dir().set.number
     }
 
     /// The content id of the current set.
     pub(crate) fn content(&self) -> u128 {
-        self.place().set.content
+        self.open_dir().set.content
     }
 
-    /// Looks for another set: a newer one, which another process may have published, or that of a
-    /// collection whose directory was moved to this path. True if there was one; then
-    /// [`Collection::reader`] has it. Files that were put into the directory itself count as well,
-    /// but `Failed` if the newest set there is older than the one that is open now: open the
-    /// collection anew. An error leaves the handle as it was.
+    /// Switches to a newer set, which another process may have published, or to the set of another
+    /// collection that was moved to this path. Returns true if the set changed; then
+    /// [`Collection::reader`] returns the new one.
+    ///
+    /// Files that were copied into the directory count, too. `Failed` if the newest set there is
+    /// older than the open one: open the collection again. An error leaves this handle unchanged.
     pub fn refresh(&self) -> Result<bool> {
-        let before = self.place();
-        let Some(next) = before.next(&self.disk, &self.dir)? else { return Ok(false) };
+        let before = self.open_dir();
+        let Some(next) = before.newer(&self.disk, &self.dir)? else { return Ok(false) };
         let is_other = next.set.content != before.set.content;
         let is_other = is_other || next.set.number != before.set.number;
         self.swap(&before, next);
@@ -115,73 +115,74 @@ impl Collection {
         self.disk.modified(part.file.path())
     }
 
-    /// Makes `next` the current set, which was found by somebody who had `before`, unless another
-    /// thread knows better.
+    /// Makes `next`, which was opened while `before` was current, the current set, unless another
+    /// thread has installed a newer one. Returns `next`.
     fn swap(&self, before: &Arc<OpenDir>, next: OpenDir) -> Arc<OpenDir> {
         let next = Arc::new(next);
-        let mut place = self.place.write().unwrap_or_else(PoisonError::into_inner);
-        let is_newer = next.is_beside(&place) && next.set.number > place.set.number;
-        let old = match is_newer || Arc::ptr_eq(&place, before) {
-            true => std::mem::replace(&mut *place, next.clone()),
+        let mut open_dir = self.open_dir.write().unwrap_or_else(PoisonError::into_inner);
+        let is_newer = next.is_same_dir(&open_dir) && next.set.number > open_dir.set.number;
+        let old = match is_newer || Arc::ptr_eq(&open_dir, before) {
+            true => std::mem::replace(&mut *open_dir, next.clone()),
             false => next.clone(),
         };
-        drop(place);
-        drop(old); // Nobody waits for the old set to be freed.
+        drop(open_dir);
+        drop(old); // Frees the old set after the lock is released.
         next
     }
 
-    /// Starts a change of the newest set in the directory that the path names now. `Locked` if one
-    /// is under way in another process; in this one it waits for its turn. `InvalidArgument` if the
-    /// collection belongs to an index, which alone changes it ([`Collection::check_changeable`]).
-    /// `Failed` if a copy was restored over the files in the directory whose newest set is older
-    /// than the current one: open the collection anew.
+    /// Starts a change of the newest set in the directory at the path. Blocks while this process
+    /// runs another change. `Locked` if another process is changing the collection.
+    /// `InvalidArgument` if the collection belongs to an index, which alone may change it
+    /// ([`Collection::check_changeable`]). `Failed` if an older copy was restored over the files in
+    /// the directory: open the collection again.
     pub fn change(&self) -> Result<Change<'_>> {
-        let turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut place = self.place();
-        if !place.is_there()? {
-            let next = OpenDir::newest(&self.disk, &self.dir, Some(&place.set))?;
-            place = self.swap(&place, next);
+        let guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open_dir = self.open_dir();
+        if !open_dir.is_at_path()? {
+            let next = OpenDir::newest(&self.disk, &self.dir, Some(&open_dir.set))?;
+            open_dir = self.swap(&open_dir, next);
         }
-        owner::check_changeable(&place.disk, &self.dir)?;
-        self.begin(turn, place)
+        owner::check_changeable(&open_dir.disk, &self.dir)?;
+        self.begin(guard, open_dir)
     }
 
-    /// [`Collection::change`] by the index that the collection belongs to. `Failed` if another
-    /// directory was moved to its path: that belongs to another index, or is a copy.
+    /// [`Collection::change`] for the index that owns the collection. `Failed` if another directory
+    /// was moved to the path: it is a copy, or belongs to another index.
     pub(crate) fn change_as_owner(&self) -> Result<Change<'_>> {
-        let turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = self.place();
-        place.disk.check_held()?;
-        self.begin(turn, place)
+        let guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let open_dir = self.open_dir();
+        open_dir.disk.check_held()?;
+        self.begin(guard, open_dir)
     }
 
+    /// Takes the lock file, switches to the newest set and starts a change of it.
     fn begin<'a>(
         &'a self,
-        mut turn: MutexGuard<'a, Option<u128>>,
-        mut place: Arc<OpenDir>,
+        mut guard: MutexGuard<'a, Option<u128>>,
+        mut open_dir: Arc<OpenDir>,
     ) -> Result<Change<'a>> {
-        let lock = place.disk.lock(&self.dir.join(LOCK))?;
-        // Forgotten until `commit` knows better: a change that is cut short leaves files.
-        let tidy = turn.take() == Some(place.set.content);
-        let next = place.next_locked(&self.dir)?;
-        let tidy = tidy && next.is_none();
+        let lock = open_dir.disk.lock(&self.dir.join(LOCK))?;
+        // Reset until `commit` sets it: a change that is abandoned leaves files.
+        let is_clean = guard.take() == Some(open_dir.set.content);
+        let next = open_dir.newer_locked(&self.dir)?;
+        let is_clean = is_clean && next.is_none();
         if let Some(next) = next {
-            place = self.swap(&place, next);
+            open_dir = self.swap(&open_dir, next);
         }
         Ok(Change {
             collection: self,
-            members: place.set.members.clone(),
+            members: open_dir.set.members.clone(),
             opened: BTreeMap::new(),
             staged: Vec::new(),
-            tidy,
-            place,
+            is_clean,
+            base: open_dir,
             lock,
-            turn,
+            guard,
         })
     }
 
-    /// Removes what the set does not name: older sets, replaced partitions, leftovers of changes
-    /// that were cut off.
+    /// Removes the files that the set does not name: older sets, replaced partitions, and leftovers
+    /// of interrupted changes.
     pub(crate) fn clean(&self, disk: &DiskRef, current: &OpenSet) -> Result<()> {
         let named: HashSet<&str> = current.members.iter().map(|m| m.file.as_str()).collect();
         for name in disk.list(&self.dir)? {
@@ -195,24 +196,26 @@ impl Collection {
     }
 }
 
-/// A change of a collection: all of it becomes visible at `commit`, or nothing.
+/// A change of a collection. `commit` makes all of it visible; dropping it makes none of it
+/// visible.
 pub struct Change<'a> {
     pub(crate) collection: &'a Collection,
-    /// In the order of their names.
+    /// The members of the next set, in the order of their names.
     pub(crate) members: Vec<Arc<Member>>,
+    /// Partitions that this change opened, by name.
     opened: BTreeMap<String, Arc<Partition>>,
-    /// Partition files that this change published.
+    /// The files of partitions that this change wrote.
     staged: Vec<String>,
-    /// The directory has nothing but what the current set names and what was staged.
-    tidy: bool,
-    /// What there was before; all files are read and written in its directory.
-    pub(crate) place: Arc<OpenDir>,
+    /// Whether the directory has only files of the base set and of this change.
+    is_clean: bool,
+    /// The set that this change starts from, and the directory in which it reads and writes.
+    pub(crate) base: Arc<OpenDir>,
     lock: Box<dyn Lock>,
-    turn: MutexGuard<'a, Option<u128>>,
+    guard: MutexGuard<'a, Option<u128>>,
 }
 
-/// The place of a name among members, or where it belongs.
-pub(crate) fn place(members: &[Arc<Member>], name: &str) -> std::result::Result<usize, usize> {
+/// The position of a name among the members, or where to insert it.
+pub(crate) fn position(members: &[Arc<Member>], name: &str) -> std::result::Result<usize, usize> {
     members.binary_search_by(|m| m.name.as_str().cmp(name))
 }
 
@@ -220,15 +223,15 @@ impl Change<'_> {
     /// Adds a partition, or replaces the one of this name and its continuations
     /// ([`Change::extend`]).
     ///
-    /// A name has 1 to 100 characters of `A-Z a-z 0-9 . _ -` and does not begin with a dot.
+    /// A name has 1 to 100 characters of `A-Z a-z 0-9 . _ -` and does not start with a dot.
     /// `AlreadyExists` if the name is that of a continuation, or if documents of this name were
-    /// merged with others: they would be there twice, or others would be lost. `InvalidArgument` if
-    /// it were one of more than [`MAX_PARTITIONS`].
+    /// merged with others: putting it would duplicate them, or lose the others. `InvalidArgument`
+    /// if the collection would have more than [`MAX_PARTITIONS`] partitions.
     pub fn put(&mut self, name: &str, builder: PartitionBuilder) -> Result<()> {
         self.put_built(name, builder.finish()?)
     }
 
-    /// [`Change::put`] of a partition that is ready to be written.
+    /// [`Change::put`] of a partition that is already built.
     pub(crate) fn put_built(&mut self, name: &str, built: Built) -> Result<()> {
         self.check_put(name)?;
         self.put_part(name, Relation::default(), |out| built.write(out))?;
@@ -236,7 +239,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// [`Change::put`] of a copy of a partition file.
+    /// [`Change::put`] of a copy of a partition file. The file is verified first.
     pub fn put_file(&mut self, name: &str, file: impl AsRef<Path>) -> Result<()> {
         self.check_put(name)?;
         self.copy(name, Relation::default(), file.as_ref())?;
@@ -244,8 +247,9 @@ impl Change<'_> {
         Ok(())
     }
 
+    /// Verifies the partition file `file` and copies it to the partition `name`.
     pub(crate) fn copy(&mut self, name: &str, relation: Relation, file: &Path) -> Result<()> {
-        let part = Partition::open(&*self.place.disk, file, None)?;
+        let part = Partition::open(&*self.base.disk, file, None)?;
         verify::partition(&part)?;
         self.put_part(name, relation, |out| {
             part.file.copy_to(out)?;
@@ -253,59 +257,63 @@ impl Change<'_> {
         })
     }
 
-    /// Joins partitions, and their continuations, into one called `into`, without the documents
-    /// they were built from: the result is the partition that a builder makes of their documents in
-    /// the order of `names`. It takes the place of `names`, which stay taken until it is replaced
-    /// or removed. A partition called `into` that is not among them is `AlreadyExists`, a name that
-    /// is there twice, or a continuation without its partition, `InvalidArgument`.
+    /// Merges partitions, with their continuations, into one called `into`. The source documents
+    /// are not needed: the result is identical to the partition that a builder makes of the
+    /// documents in the order of `names`.
+    ///
+    /// The new partition replaces `names`. These names stay reserved until it is replaced or
+    /// removed. `AlreadyExists` if a partition `into` exists that is not among `names`.
+    /// `InvalidArgument` if a name is repeated, or if a continuation is named without its
+    /// partition.
     pub fn merge(&mut self, names: &[&str], into: &str) -> Result<()> {
         let mut seen = HashSet::with_capacity(names.len());
         if let Some(twice) = names.iter().find(|name| !seen.insert(**name)) {
             return Err(Error::invalid(format!("partition `{twice}` is to be merged twice")));
         }
         let all = self.with_continuations(names);
-        self.check_whole(&all, into)?;
-        self.merge_alone(&all, into)
+        self.check_merges_whole_names(&all, into)?;
+        self.merge_exactly(&all, into)
     }
 
-    /// [`Change::merge`] of these partitions, which are all different, and of no continuations.
-    pub(crate) fn merge_alone(&mut self, names: &[String], into: &str) -> Result<()> {
-        if !names.iter().any(|name| name == into) && place(&self.members, into).is_ok() {
+    /// [`Change::merge`] of exactly these partitions, without their continuations. Names are
+    /// distinct.
+    pub(crate) fn merge_exactly(&mut self, names: &[String], into: &str) -> Result<()> {
+        if !names.iter().any(|name| name == into) && position(&self.members, into).is_ok() {
             let message = format!(
                 "there is a partition `{into}`, which is not to be merged; choose another name"
             );
             return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(&self.collection.dir));
         }
-        self.check_into(into, names)?;
+        self.check_merge_target(into, names)?;
         let mut parts = Vec::with_capacity(names.len());
         for name in names {
             parts.push(self.open(name)?);
         }
         let merged = merge::merge(&parts)?;
-        let places = names.iter().filter_map(|name| place(&self.members, name).ok());
-        let relation = joined(places.map(|at| &self.members[at]), into);
+        let positions = names.iter().filter_map(|name| position(&self.members, name).ok());
+        let relation = merged_relation(positions.map(|at| &self.members[at]), into);
         self.put_part(into, relation, |out| merged.write(out))?;
         for name in names.iter().filter(|name| *name != into) {
-            if let Ok(at) = place(&self.members, name) {
+            if let Ok(at) = position(&self.members, name) {
                 self.members.remove(at);
             }
         }
         Ok(())
     }
 
-    /// Removes a partition with its continuations. After the last one the collection keeps its
-    /// schema until others come. `AlreadyExists` if it is a continuation, or if it has documents of
-    /// other names that were merged into it.
+    /// Removes a partition and its continuations. A collection whose last partition is removed
+    /// keeps its schema until another one is put. `AlreadyExists` if it is a continuation, or if
+    /// documents of other names were merged into it.
     pub fn remove(&mut self, name: &str) -> Result<()> {
         self.check_remove(name)?;
-        if let Ok(at) = place(&self.members, name) {
+        if let Ok(at) = position(&self.members, name) {
             self.members.remove(at);
         }
         self.drop_continuations(name);
         Ok(())
     }
 
-    /// Removes all partitions, also those that were put before in this change.
+    /// Removes all partitions, including those that this change put.
     pub fn clear(&mut self) {
         self.members.clear();
     }
@@ -320,23 +328,24 @@ impl Change<'_> {
         self.members.iter().map(|member| &*member.name).collect()
     }
 
+    /// Opens a partition of this change. `NotFound` if there is none of this name.
     pub(crate) fn open(&mut self, name: &str) -> Result<Arc<Partition>> {
-        let at = place(&self.members, name).map_err(|_| self.no_partition(name))?;
+        let at = position(&self.members, name).map_err(|_| self.no_partition(name))?;
         if let Some(part) = self.opened.get(name) {
             return Ok(part.clone());
         }
-        // What this change did not publish is of the current set.
-        match place(&self.place.set.members, name) {
-            Ok(old) => Ok(self.place.set.reader.set.partitions[old].clone()),
+        // A partition that this change did not put is in the base set and open there.
+        match position(&self.base.set.members, name) {
+            Ok(old) => Ok(self.base.set.reader.set.partitions[old].clone()),
             Err(_) => {
                 let member = &self.members[at];
                 let path = manifest::path(&self.collection.dir, member);
-                current::open_member(&self.place.disk, &path, member, None)
+                current::open_member(&self.base.disk, &path, member, None)
             }
         }
     }
 
-    /// Publishes a partition file and takes it for `name`.
+    /// Writes a partition file and makes it the partition `name`.
     pub(crate) fn put_part(
         &mut self,
         name: &str,
@@ -344,64 +353,64 @@ impl Change<'_> {
         write: impl FnOnce(&mut dyn disk::Append) -> Result<u128>,
     ) -> Result<()> {
         check_name(name)?;
-        if self.members.len() >= MAX_PARTITIONS && place(&self.members, name).is_err() {
+        if self.members.len() >= MAX_PARTITIONS && position(&self.members, name).is_err() {
             return Err(Error::invalid(format!(
                 "a collection has at most {MAX_PARTITIONS} partitions, and `{name}` would be one \
                  more: put the documents into fewer"
             ))
             .in_file(&self.collection.dir));
         }
-        let (disk, dir) = (&self.place.disk, &self.collection.dir);
+        let (disk, dir) = (&self.base.disk, &self.collection.dir);
         let file_of = |content: &u128| format!("{name}.{content:032x}{EXTENSION}");
         let content =
             disk::stage(&**disk, &dir.join(name), write, |content| dir.join(file_of(content)))?;
         let file = file_of(&content);
         self.staged.push(file.clone());
-        let like = place(&self.place.set.members, name).map_or(0, |at| at);
-        let like = self.place.set.reader.set.partitions.get(like).map(|part| &**part);
-        let part = Partition::open(&**disk, &dir.join(&file), like)?;
+        let similar = position(&self.base.set.members, name).map_or(0, |at| at);
+        let similar = self.base.set.reader.set.partitions.get(similar).map(|part| &**part);
+        let part = Partition::open(&**disk, &dir.join(&file), similar)?;
         let (documents, bytes) = (part.documents, part.file.len());
         let member = Member { name: name.to_string(), file, documents, bytes, content, relation };
-        self.take(Arc::new(member), Arc::new(part));
+        self.insert(Arc::new(member), Arc::new(part));
         Ok(())
     }
 
-    /// Takes a partition whose file is in the directory, for its name.
-    pub(crate) fn take(&mut self, member: Arc<Member>, part: Arc<Partition>) {
+    /// Adds or replaces the member of a partition whose file is in the directory.
+    pub(crate) fn insert(&mut self, member: Arc<Member>, part: Arc<Partition>) {
         self.opened.insert(member.name.clone(), part);
-        match place(&self.members, &member.name) {
+        match position(&self.members, &member.name) {
             Ok(at) => self.members[at] = member,
             Err(at) => self.members.insert(at, member),
         }
     }
 
-    /// Makes the change: when it returns, the new set is durable and is what readers get. After an
-    /// error nothing is changed. (If the error came from the last step, making the new set's name
-    /// durable, the next opening finds either the old set or the new one, whole.) `Failed` if the
-    /// directory was moved or replaced since the change began.
+    /// Publishes the change. Returns once the new set is durable; new readers of this collection
+    /// use it. After an error nothing is changed, with one exception: if the error came from the
+    /// last step, syncing the name of the new set, the next open finds either the old set or the
+    /// complete new one. `Failed` if the directory was moved or replaced since the change began.
     pub fn commit(self) -> Result<Reader> {
         self.commit_with(|_| Ok(()))
     }
 
-    /// [`Change::commit`], with a step in between: `before` is given the content id of the new set
-    /// once all but its name is written. If it fails, nothing is changed. It is not called if
-    /// nothing changes.
+    /// [`Change::commit`] with a hook: calls `before` with the content id of the new set once
+    /// everything but its name is written. If `before` fails, nothing is changed. It is not called
+    /// if the change is empty.
     pub(crate) fn commit_with(mut self, before: impl FnOnce(u128) -> Result<()>) -> Result<Reader> {
-        let (collection, place) = (self.collection, self.place.clone());
-        let (disk, dir) = (&place.disk, &collection.dir);
+        let (collection, base) = (self.collection, self.base.clone());
+        let (disk, dir) = (&base.disk, &collection.dir);
         let members = std::mem::take(&mut self.members);
         self.lock.check()?;
-        if members == place.set.members {
-            return Ok(place.set.reader.clone());
+        if members == base.set.members {
+            return Ok(base.set.reader.clone());
         }
-        let (number, locate) = (place.set.number + 1, |file: &str| dir.join(file));
+        let (number, locate) = (base.set.number + 1, |file: &str| dir.join(file));
         let opened = &self.opened;
-        // Contradicting schemas are found here, before anything is published.
-        // It lasts when the last partition goes.
-        let schema = place.set.reader.set.schema.clone();
+        // Conflicting schemas are detected here, before anything is published. An empty set keeps
+        // the schema of the set before.
+        let schema = base.set.reader.set.schema.clone();
         let next = Members { number, content: 0, members, schema, opened };
-        let mut next = OpenSet::of(disk, next, &locate, Some(&place.set))?;
-        // The names of the new partitions must be durable before the set that names them.
+        let mut next = OpenSet::of(disk, next, &locate, Some(&base.set))?;
+        // The names of new partition files must be durable before the set that names them.
         disk.sync_dir(dir)?;
         let schema = next.reader.schema();
         next.content =
@@ -409,34 +418,35 @@ impl Change<'_> {
                 before(content)?;
                 self.lock.check()
             })?;
-        // The new set is published either way; what cannot be removed now goes with a later change.
-        *self.turn = self.clean(&next).ok().map(|()| next.content);
-        let next = collection.swap(&place, OpenDir { disk: disk.clone(), set: next });
+        // An error of the clean-up is not an error of the change: a later change removes what is
+        // left.
+        *self.guard = self.clean(&next).ok().map(|()| next.content);
+        let next = collection.swap(&base, OpenDir { disk: disk.clone(), set: next });
         Ok(next.set.reader.clone())
     }
 
-    /// Removes what this change made superfluous; everything that `next` does not name if there may
-    /// be more of it.
+    /// Removes the files that this change replaced. If the directory may have other leftovers,
+    /// removes every file that `next` does not name.
     fn clean(&self, next: &OpenSet) -> Result<()> {
-        if !self.tidy {
-            return self.collection.clean(&self.place.disk, next);
+        if !self.is_clean {
+            return self.collection.clean(&self.base.disk, next);
         }
         let named: HashSet<&str> = next.members.iter().map(|m| m.file.as_str()).collect();
         let same = |(i, old): &(usize, &Arc<Member>)| {
             next.members.get(*i).is_some_and(|new| Arc::ptr_eq(old, new))
         };
-        let old = self.place.set.members.iter().enumerate().filter(|pair| !same(pair));
+        let old = self.base.set.members.iter().enumerate().filter(|pair| !same(pair));
         let files = old.map(|(_, old)| &old.file).chain(&self.staged);
         let gone: HashSet<&String> = files.filter(|file| !named.contains(file.as_str())).collect();
-        let set = manifest::file_name(self.place.set.number);
+        let set = manifest::file_name(self.base.set.number);
         for file in gone.into_iter().chain([&set]) {
-            self.place.disk.remove(&self.collection.dir.join(file))?;
+            self.base.disk.remove(&self.collection.dir.join(file))?;
         }
         Ok(())
     }
 }
 
-/// Whether a file of this name is one that a change writes: `NAME.CONTENT.part.firn`.
+/// Whether a change writes files of this name: `NAME.CONTENT.part.firn`.
 fn is_partition_file(file: &str) -> bool {
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     file.strip_suffix(EXTENSION)

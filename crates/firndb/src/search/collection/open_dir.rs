@@ -1,8 +1,8 @@
-//! The directory in which a collection is open, and which set of it.
+//! The open directory of a collection and the set that is open in it.
 //!
-//! The directory is held open: another one may be moved to its path, and sets of the same number
-//! may differ. So a handle compares the directory itself and the content id of the set, not names
-//! and numbers, before it takes what it has open for what is there.
+//! The directory is held open: another directory may be moved to its path, and sets of the same
+//! number may differ. So a collection compares the directory itself and the content ids of sets,
+//! not paths and numbers, before it treats the open set as current.
 
 use crate::disk::DiskRef;
 use crate::search::collection::current::{self, OpenSet};
@@ -11,16 +11,16 @@ use crate::{Error, ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A set that is open, and the directory that it is in.
+/// An open set, and the directory that it is in.
 pub(crate) struct OpenDir {
-    /// Finds the files of the directory, also after it was moved.
+    /// Accesses the directory by its handle, also after it was moved.
     pub(crate) disk: DiskRef,
     pub(crate) set: OpenSet,
 }
 
 impl OpenDir {
-    /// Opens the newest set in the directory that `dir` names now. What `before` has of it is
-    /// shared.
+    /// Opens the newest set in the directory that is at the path `dir` now. Shares what it has in
+    /// common with `before`.
     pub(crate) fn newest(disk: &DiskRef, dir: &Path, before: Option<&OpenSet>) -> Result<OpenDir> {
         let disk = disk.clone().hold(dir)?;
         let number = current::newest_number(&disk, dir)?;
@@ -28,8 +28,8 @@ impl OpenDir {
         Ok(OpenDir { disk, set })
     }
 
-    /// Whether the path of the directory still names it.
-    pub(crate) fn is_there(&self) -> Result<bool> {
+    /// Whether the directory is still at its path.
+    pub(crate) fn is_at_path(&self) -> Result<bool> {
         match self.disk.check_held() {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == ErrorKind::Failed => Ok(false),
@@ -37,29 +37,29 @@ impl OpenDir {
         }
     }
 
-    /// Whether two sets were found in one directory. The same one that was opened twice does not
-    /// count.
-    pub(crate) fn is_beside(&self, other: &OpenDir) -> bool {
+    /// Whether both have the same directory handle. Two handles of one directory count as
+    /// different.
+    pub(crate) fn is_same_dir(&self, other: &OpenDir) -> bool {
         Arc::ptr_eq(&self.disk, &other.disk)
     }
 
-    /// What is to be open instead, if there is a newer set or another directory.
-    pub(crate) fn next(&self, disk: &DiskRef, dir: &Path) -> Result<Option<OpenDir>> {
-        if !self.is_there()? {
+    /// The newest set, if it is not the open one; also if another directory is at the path.
+    pub(crate) fn newer(&self, disk: &DiskRef, dir: &Path) -> Result<Option<OpenDir>> {
+        if !self.is_at_path()? {
             return OpenDir::newest(disk, dir, Some(&self.set)).map(Some);
         }
-        match self.next_sets(dir)? {
+        match self.last_consecutive_set(dir)? {
             Some(number) => self.load(dir, number),
-            // Whoever copies a collection may leave numbers out.
+            // A copy of a collection may have gaps in its numbers.
             None => self.load(dir, current::newest_number(&self.disk, dir)?),
         }
     }
 
-    /// [`OpenDir::next`] for a caller who has the lock of this directory. So nobody publishes or
-    /// removes a set: sets are removed in ascending order, so the newest is the one at which a row
-    /// of numbers ends that begins with one that is there.
-    pub(crate) fn next_locked(&self, dir: &Path) -> Result<Option<OpenDir>> {
-        if let Some(number) = self.next_sets(dir)? {
+    /// [`OpenDir::newer`] for a caller that holds the lock of this directory, so that no other
+    /// process publishes or removes sets. Sets are removed in ascending order: if the open set
+    /// still exists, the newest is the last of the consecutive numbers that follow it.
+    pub(crate) fn newer_locked(&self, dir: &Path) -> Result<Option<OpenDir>> {
+        if let Some(number) = self.last_consecutive_set(dir)? {
             return self.load(dir, number);
         }
         match self.content_of(dir, self.set.number) {
@@ -69,13 +69,14 @@ impl OpenDir {
         }
     }
 
+    /// The content id of the file of set `number`.
     fn content_of(&self, dir: &Path, number: u64) -> Result<u128> {
         manifest::content(&*self.disk, &dir.join(manifest::file_name(number)))
     }
 
-    /// The last of the sets that follow the current one without a gap: asking for a file is cheaper
-    /// than listing a directory of many.
-    fn next_sets(&self, dir: &Path) -> Result<Option<u64>> {
+    /// The last of the sets that follow the open one without a gap. Opening a file by name is
+    /// cheaper than listing a large directory.
+    fn last_consecutive_set(&self, dir: &Path) -> Result<Option<u64>> {
         let mut last = None;
         for next in self.set.number + 1.. {
             match self.disk.map(&dir.join(manifest::file_name(next))) {
@@ -87,6 +88,7 @@ impl OpenDir {
         Ok(last)
     }
 
+    /// Opens set `newest`; `None` if it is the open one. `Failed` if it is older.
     fn load(&self, dir: &Path, newest: u64) -> Result<Option<OpenDir>> {
         let (number, content) = (self.set.number, self.set.content);
         if newest == number && self.content_of(dir, number).is_ok_and(|found| found == content) {

@@ -1,4 +1,4 @@
-//! `explain`: the plan of a query, what it expected, what it touched, how long it took.
+//! `explain`: the plan of a query, its estimates, the data it read and the time it took.
 
 use crate::Result;
 use crate::search::exec::source::Form;
@@ -9,32 +9,32 @@ use crate::search::reader::Reader;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// What a query did, for people ([`fmt::Display`]) and machines.
+/// How a query was executed: as text ([`fmt::Display`]) and as numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Explain {
-    /// The plan, a line a step, with expected numbers of documents.
+    /// The plan, one line per step, with estimated numbers of documents.
     pub plan: Vec<String>,
-    /// Documents on the page.
+    /// The number of hits on the page.
     pub hits: u64,
-    /// All matches, if the query counts them.
+    /// The number of all matches, if the query counts them.
     pub matches: Option<u64>,
-    /// Partitions of the reader.
+    /// The number of partitions of the reader.
     pub partitions: u64,
-    /// Partitions that were ruled out without touching them.
+    /// The number of partitions that were excluded without reading them.
     pub partitions_pruned: u64,
-    /// Documents that were looked at one by one.
+    /// The number of documents that were checked individually.
     pub docs_touched: u64,
-    /// Entries of lists (value -> documents) that were combined, as bitsets.
+    /// The number of postings entries (value -> documents) that were combined into bitsets.
     pub list_entries_touched: u64,
-    /// Bytes of structures that were touched, within a factor of two: 4 a document and condition, 4
-    /// an entry of a list, 8 a word of a bitset.
+    /// Estimated bytes read, within a factor of two: 4 per document and condition, 4 per postings
+    /// entry, 8 per bitset word.
     pub bytes_touched: u64,
-    /// Time of the query, planning included.
+    /// The time of the query, including planning.
     pub time: Duration,
 }
 
 impl Reader {
-    /// Runs a query and tells what it did.
+    /// Runs a query and reports how it was executed.
     pub fn explain(&self, query: &Query) -> Result<Explain> {
         let start = Instant::now();
         let (page, stats) = self.search_counted(query)?;
@@ -54,6 +54,7 @@ impl Reader {
         })
     }
 
+    /// The lines of [`Explain::plan`].
     fn describe(&self, plan: &Plan, query: &Query, stats: &Stats) -> Result<Vec<String>> {
         let schema = &self.set.schema;
         let mut lines = vec![format!("filter: {}", PlanDisplay(plan, &plan.root, schema))];
@@ -68,7 +69,7 @@ impl Reader {
                 PlanDisplay(plan, part, schema)
             ));
         }
-        let ways = [
+        let strategies = [
             (stats.windows, "looked for both ranges of a point in one window"),
             (stats.by_count, "answered from stored counts"),
             (stats.by_list, "walked a list and checked the other conditions"),
@@ -82,8 +83,10 @@ impl Reader {
         if stats.threads > 0 {
             lines.push(format!("shared by {} threads", stats.threads));
         }
-        for (times, what) in ways.into_iter().filter(|(times, _)| *times > 0) {
-            lines.push(format!("{what} in {times} partitions"));
+        for (partitions, strategy) in
+            strategies.into_iter().filter(|(partitions, _)| *partitions > 0)
+        {
+            lines.push(format!("{strategy} in {partitions} partitions"));
         }
         if !query.order.is_empty() {
             let keys: Vec<String> = query.order.iter().map(ToString::to_string).collect();
@@ -92,7 +95,7 @@ impl Reader {
         Ok(lines)
     }
 
-    /// Documents that satisfy one condition, at most, over all partitions.
+    /// An upper bound, over all partitions, on the documents that satisfy one condition.
     fn at_most(&self, plan: &Plan, leaf: &Node) -> Result<u64> {
         let single = Plan { root: leaf.clone(), leaves: plan.leaves.clone() };
         let (total, _) = self.execute_on(&self.set, &single, |executor| {

@@ -1,4 +1,9 @@
-//! A reader: an immutable set of partitions and everything that can be asked of it.
+//! The reader: runs queries on an immutable set of partitions.
+//!
+//! This file has the handle, its settings and access to hits: values, payloads, cursors. `search`
+//! runs queries: it plans the filter, chooses between partitions and bundles, and calls the
+//! collectors of `collect`. `resume` translates a cursor of another set before a page is searched.
+//! `fields` reads one field of many hits. `explain` reports how a query was executed.
 
 mod explain;
 mod fields;
@@ -39,16 +44,15 @@ pub struct Reader {
 /// A partition of a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionInfo {
-    /// Its name.
+    /// The name of the partition.
     pub name: String,
-    /// Its documents.
+    /// The number of its documents.
     pub documents: u32,
     /// The size of its file in bytes.
     pub bytes: u64,
 }
 
-/// A document that was found: number of its partition in the reader, number of the document in the
-/// partition.
+/// The address of a match in a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hit {
     /// Number of the partition, in the order of [`Reader::partitions`].
@@ -60,22 +64,23 @@ pub struct Hit {
 /// A page of matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// The matches, in the order asked for.
+    /// The matches, in the order of the query.
     pub hits: Vec<Hit>,
-    /// The number of all matches of the filter, if the query asked for it.
+    /// The number of all matches of the filter, if the query requests it.
     pub count: Option<u64>,
 }
 
-/// Payloads whose memory is asked for at the same time.
-const UNDER_WAY: usize = 32;
+/// Number of payloads that are prefetched together.
+const PREFETCH_GROUP: usize = 32;
 
 impl Reader {
     pub(crate) fn new(set: CachedSet) -> Reader {
         Reader { set: Arc::new(set), limits: QueryLimits::default() }
     }
 
-    /// A reader over partition files that belong to no collection; partitions are named by their
-    /// file names, those of one file name by their paths as they are given.
+    /// Opens partition files that belong to no collection. A partition is named by its file name,
+    /// or by the given path if several files have the same name. `InvalidArgument` if a file is
+    /// given twice.
     pub fn open_files(files: &[impl AsRef<Path>]) -> Result<Reader> {
         let paths: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();
         Self::open_files_on(&*disk::os(), &paths)
@@ -84,56 +89,59 @@ impl Reader {
     pub(crate) fn open_files_on(disk: &dyn Disk, paths: &[&Path]) -> Result<Reader> {
         let mut named: Vec<(String, Arc<Partition>)> = Vec::with_capacity(paths.len());
         for (path, name) in paths.iter().zip(distinct_names(paths)?) {
-            let like = named.last().map(|(_, part)| part.clone());
-            let part = Partition::open(disk, path, like.as_deref())?;
+            let similar = named.last().map(|(_, part)| part.clone());
+            let part = Partition::open(disk, path, similar.as_deref())?;
             named.push((name, Arc::new(part)));
         }
         Ok(Reader::new(CachedSet::new(named)?))
     }
 
-    /// The fields of all partitions together.
+    /// The schema: the fields of all partitions.
     pub fn schema(&self) -> &Schema {
         &self.set.schema
     }
 
-    /// Documents in all partitions.
+    /// The number of documents in all partitions.
     pub fn len(&self) -> u64 {
         self.set.documents
     }
 
-    /// There is no document.
+    /// Whether there are no documents.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// This reader with so many threads for each query that is long enough to gain from them; 0
-    /// counts as 1, which is the default: a server that answers many queries at a time does best
-    /// with one thread each. Used over several partitions by [`Reader::count`], by
-    /// [`Reader::search`] with an order, by [`Reader::facets`] and, unless floats are added up, by
-    /// [`Reader::group_by`]. The answers are the same.
+    /// Returns a reader that uses up to `threads` threads for a query that is long enough to gain
+    /// from them. 0 counts as 1, which is the default and best for a server that runs many queries
+    /// at a time.
+    ///
+    /// Threads share the partitions in [`Reader::count`], in [`Reader::search`] with an order, in
+    /// [`Reader::facets`] and, unless floats are summed, in [`Reader::group_by`]. The results do
+    /// not depend on the number of threads.
     pub fn with_threads(&self, threads: usize) -> Reader {
         let limits = QueryLimits { threads, ..self.limits.clone() };
         Reader { set: self.set.clone(), limits }
     }
 
-    /// Memory, in bytes, of the bundles of small partitions that queries have made so far (see
+    /// Memory, in bytes, of the bundles of small partitions that queries have built so far (see
     /// [`Reader::limit_bundles`]).
     pub fn bundle_memory(&self) -> u64 {
         self.set.bundles.memory()
     }
 
-    /// Sets how much memory the bundles of small partitions may take, for all readers of this set
-    /// and of those that follow it; 256 MiB unless this is called. 0 means that none are made.
+    /// Sets the memory limit, in bytes, of bundles of small partitions. It applies to all readers
+    /// of this set and of the sets that follow it. The default is 256 MiB; 0 disables bundles.
     ///
-    /// Queries in many partitions of at most 32,768 documents merge the index structures of the
-    /// fields they use in memory, about 260,000 documents at a time, once about half as much time
-    /// was lost by doing without. [`Reader::warm`] does it beforehand.
+    /// A bundle merges in memory the index structures of small partitions (at most 32,768 documents
+    /// each, about 260,000 per bundle) for the fields that queries use. Queries build bundles once
+    /// they have lost about half the cost of building to running without. [`Reader::warm`] builds
+    /// them beforehand.
     pub fn limit_bundles(&self, bytes: u64) {
         self.set.bundles.set_limit(bytes);
     }
 
-    /// The value of a stored or sortable field of a hit (the smallest of several); `None` if it has
-    /// none.
+    /// The value of a stored or sortable field of a hit; `None` if it has none. The smallest value
+    /// if there are several.
     pub fn value(&self, hit: Hit, field: &str) -> Result<Option<Value>> {
         match self.readable(hit, field)? {
             (part, Some(field)) => part.value(field, hit.doc),
@@ -141,7 +149,7 @@ impl Reader {
         }
     }
 
-    /// All values of a stored or sortable field of a hit, ascending.
+    /// Returns all values of a stored or sortable field of a hit, ascending.
     pub fn values(&self, hit: Hit, field: &str) -> Result<Vec<Value>> {
         match self.readable(hit, field)? {
             (part, Some(field)) => part.values(field, hit.doc),
@@ -149,7 +157,8 @@ impl Reader {
         }
     }
 
-    /// The partition of a hit, and the number there of a field whose values can be read back.
+    /// The partition of a hit, and its number of the field. Fails if values of the field cannot be
+    /// read back.
     fn readable(&self, hit: Hit, field: &str) -> Result<(&Partition, Option<usize>)> {
         let part = self.partition(hit)?;
         let (number, _) = self.readable_field(field)?;
@@ -158,16 +167,16 @@ impl Reader {
 
     fn readable_field(&self, field: &str) -> Result<(usize, Type)> {
         let schema = &self.set.schema;
-        let (number, described) = schema.field(field).ok_or_else(|| schema.unknown(field))?;
-        if described.roles.stored || described.roles.sortable {
-            return Ok((number, described.ty));
+        let (number, definition) = schema.field(field).ok_or_else(|| schema.unknown(field))?;
+        if definition.roles.stored || definition.roles.sortable {
+            return Ok((number, definition.ty));
         }
         Err(Error::invalid(format!(
             "field `{field}` is neither stored nor sortable: its values cannot be read back"
         )))
     }
 
-    /// A stored or sortable field, for reading its values of many hits.
+    /// Opens a stored or sortable field to read its values of many hits.
     pub fn field(&self, field: &str) -> Result<FieldReader<'_>> {
         let (field, ty) = self.readable_field(field)?;
         Ok(FieldReader { set: &self.set, field, ty, view: None })
@@ -175,22 +184,23 @@ impl Reader {
 
     /// The partitions, in the order of their names.
     pub fn partitions(&self) -> Vec<PartitionInfo> {
-        let each = self.set.names.iter().zip(&self.set.partitions);
-        each.map(|(name, part)| PartitionInfo {
-            name: name.clone(),
-            documents: part.documents,
-            bytes: part.file.len(),
-        })
-        .collect()
+        let partitions = self.set.names.iter().zip(&self.set.partitions);
+        partitions
+            .map(|(name, part)| PartitionInfo {
+                name: name.clone(),
+                documents: part.documents,
+                bytes: part.file.len(),
+            })
+            .collect()
     }
 
-    /// This reader with a deadline: a query under way then fails with `Cancelled`.
+    /// Returns a reader with a deadline: queries that run at or after it fail with `Cancelled`.
     pub fn with_deadline(&self, deadline: Instant) -> Reader {
         let limits = QueryLimits { deadline: Some(deadline), ..self.limits.clone() };
         Reader { set: self.set.clone(), limits }
     }
 
-    /// This reader with a flag: once it is true, queries fail with `Cancelled`.
+    /// Returns a reader with a cancellation flag: once it is true, queries fail with `Cancelled`.
     pub fn with_cancel(&self, flag: Arc<AtomicBool>) -> Reader {
         let limits = QueryLimits { cancel: Some(flag), ..self.limits.clone() };
         Reader { set: self.set.clone(), limits }
@@ -202,53 +212,53 @@ impl Reader {
         part.map(|part| &**part).ok_or_else(missing)
     }
 
-    /// The payload of a hit: borrowed from the file if payloads are raw.
+    /// The payload of a hit. Borrowed from the mapped file if payloads are stored raw.
     pub fn payload(&self, hit: Hit) -> Result<Cow<'_, [u8]>> {
         self.partition(hit)?.payload(hit.doc)
     }
 
-    /// The payloads of hits, in the order of the hits: as [`Reader::payload`] of one after the
-    /// other, but the waiting for memory overlaps. For a page of raw payloads this takes a fraction
-    /// of the time.
+    /// The payloads of hits, in the order of the hits. Like [`Reader::payload`] for each hit, but
+    /// memory accesses overlap: a page of raw payloads takes a fraction of the time.
     pub fn payloads(&self, hits: &[Hit]) -> Result<Vec<Cow<'_, [u8]>>> {
         let mut payloads = Vec::with_capacity(hits.len());
-        for some in hits.chunks(UNDER_WAY) {
+        for chunk in hits.chunks(PREFETCH_GROUP) {
             for step in [Step::Head, Step::Offset, Step::Bytes] {
-                for hit in some {
+                for hit in chunk {
                     self.partition(*hit)?.fetch_payload(hit.doc, step)?;
                 }
             }
-            for hit in some {
+            for hit in chunk {
                 payloads.push(self.payload(*hit)?);
             }
         }
         Ok(payloads)
     }
 
-    /// The place of a hit in the order of a query, for [`Query::after`].
+    /// The position of a hit in the order of a query, for [`Query::after`].
     ///
-    /// Pages of one reader never overlap and leave nothing out. Of readers of different sets that
-    /// is true, for every document that is in all of these sets with the same values, if the last
-    /// field of the order has another value in each document: whatever was replaced, merged or
-    /// moved to another partition in between. In other orders, and without one, documents of equal
-    /// keys may come twice or not at all once their partition was replaced.
+    /// Pages of one reader never overlap and omit nothing. Pages of readers of different sets have
+    /// the same guarantee for every document that is in all of these sets with the same values, if
+    /// the last sort field is unique per document. This holds even if partitions were replaced or
+    /// merged or documents moved in between. In other orders, and without an order, documents with
+    /// equal keys may be repeated or omitted after their partition was replaced.
     pub fn cursor(&self, query: &Query, hit: Hit) -> Result<Cursor> {
         let part = self.partition(hit)?;
         part.check(hit.doc)?;
         let mut keys = Vec::with_capacity(query.order.len());
-        for by in &rank::resolve(&self.set, &query.order)? {
-            let ranks = Ranks::new(&self.set, hit.partition as usize, part, &[*by])?;
+        for sort_key in &rank::resolve(&self.set, &query.order)? {
+            let ranks = Ranks::new(&self.set, hit.partition as usize, part, &[*sort_key])?;
             let key = ranks.key(part, 0, hit.doc)?;
             keys.push(
-                key.map(|key| decode_key(self.set.schema.fields[by.field].ty, &key)).transpose()?,
+                key.map(|key| decode_key(self.set.schema.fields[sort_key.field].ty, &key))
+                    .transpose()?,
             );
         }
         let partition = self.set.names[hit.partition as usize].clone();
         Ok(Cursor { keys, partition, doc: hit.doc })
     }
 
-    /// Checks the checksums of everything queries touch, makes the value statistics and bundles
-    /// small partitions, so that no query pays for it.
+    /// Verifies the checksums of everything queries read, builds the value statistics and bundles
+    /// small partitions, so that no query has to.
     pub fn warm(&self) -> Result<()> {
         self.set.statistics.warm(&self.set)?;
         for part in &self.set.partitions {
@@ -259,13 +269,13 @@ impl Reader {
         self.set.bundles.make(&self.set, indexed.map(|(i, _)| i), &self.limits)
     }
 
-    /// Checks every byte of every partition.
+    /// Verifies every byte of every partition.
     pub fn verify(&self) -> Result<()> {
         self.set.partitions.iter().try_for_each(|part| verify::partition(part))
     }
 }
 
-/// A name for each file. They differ, so that a cursor says which partition it is in.
+/// Assigns a distinct name to each file, so that a cursor identifies its partition.
 fn distinct_names(paths: &[&Path]) -> Result<Vec<String>> {
     let text = |name: &OsStr| name.to_string_lossy().into_owned();
     let base = |path: &Path| text(path.file_name().unwrap_or_default());

@@ -1,9 +1,10 @@
-//! Where a page begins whose predecessor was one of another set.
+//! Finds where a page starts if its cursor comes from a reader of another set.
 //!
-//! A cursor names the last document of a page by its keys, its partition and its number. If the
-//! partition was replaced, merged or taken apart, the same document may stand elsewhere now, behind
-//! the place that the cursor names, and would come again. In an order that ends in a unique field
-//! no other document has its keys: so the one that has them is where the page goes on.
+//! A cursor identifies the last document of a page by its keys, its partition and its number. If
+//! the partition was replaced, merged or split since, the document may be stored elsewhere now,
+//! after the position that the cursor names, and would be returned again. In an order that ends in
+//! a unique field no other document has the keys of the cursor, so the document that has them is
+//! where the next page starts.
 
 use crate::Result;
 use crate::search::collect::rank;
@@ -12,47 +13,48 @@ use crate::search::model::query::{Cursor, Query};
 use crate::search::reader::{Hit, Reader};
 use std::borrow::Cow;
 
-/// The place behind which a page begins: that of the cursor if a document with its keys is
-/// there; else that of the one match that has these keys. Of several matches with these keys,
-/// which an order of unique keys does not have, nobody knows which was the last.
+/// The cursor to search after. It is `cursor` itself if the document at its position has its keys;
+/// otherwise the position of the only match with these keys. If several matches have them (possible
+/// only if the order has no unique field), it is unknown which was the last one returned, and
+/// `cursor` is used as it is.
 pub(crate) fn resume<'a>(
     reader: &Reader,
     query: &Query,
     cursor: &'a Cursor,
 ) -> Result<Cow<'a, Cursor>> {
-    if cursor.keys.is_empty() || is_at(reader, query, cursor)? {
+    if cursor.keys.is_empty() || is_current(reader, query, cursor)? {
         return Ok(Cow::Borrowed(cursor));
     }
     let order = rank::resolve(&reader.set, &query.order)?;
-    let first = Cursor { keys: cursor.keys.clone(), partition: String::new(), doc: 0 };
-    let wanted = PageRequest { order: &order, k: 2, after: Some(&first), count: false };
-    let (hits, ..) = reader.find(query, &wanted)?;
-    let mut alike = Vec::with_capacity(hits.len());
+    let before_ties = Cursor { keys: cursor.keys.clone(), partition: String::new(), doc: 0 };
+    let request = PageRequest { order: &order, k: 2, after: Some(&before_ties), count: false };
+    let (hits, ..) = reader.find(query, &request)?;
+    let mut candidates = Vec::with_capacity(hits.len());
     for hit in hits {
-        let place = reader.cursor(query, hit)?;
-        if is_alike(&place, cursor) {
-            alike.push(place);
+        let position = reader.cursor(query, hit)?;
+        if has_same_keys(&position, cursor) {
+            candidates.push(position);
         }
     }
-    Ok(match alike.len() {
-        1 => Cow::Owned(alike.remove(0)),
+    Ok(match candidates.len() {
+        1 => Cow::Owned(candidates.remove(0)),
         _ => Cow::Borrowed(cursor),
     })
 }
 
-/// Whether the document in the place of a cursor has its keys.
-fn is_at(reader: &Reader, query: &Query, cursor: &Cursor) -> Result<bool> {
+/// Whether the document at the position of the cursor has its keys.
+fn is_current(reader: &Reader, query: &Query, cursor: &Cursor) -> Result<bool> {
     let found = reader.set.names.binary_search(&cursor.partition);
     let Ok(partition) = found else { return Ok(false) };
     if cursor.doc >= reader.set.partitions[partition].documents {
         return Ok(false);
     }
     let hit = Hit { partition: partition as u32, doc: cursor.doc };
-    Ok(is_alike(&reader.cursor(query, hit)?, cursor))
+    Ok(has_same_keys(&reader.cursor(query, hit)?, cursor))
 }
 
-/// Whether two cursors have the same keys. Zero and minus zero are not the same.
-fn is_alike(a: &Cursor, b: &Cursor) -> bool {
+/// Whether two cursors have the same keys. 0.0 and -0.0 are different keys.
+fn has_same_keys(a: &Cursor, b: &Cursor) -> bool {
     let keys = |cursor: &Cursor| Cursor { partition: String::new(), doc: 0, ..cursor.clone() };
     keys(a).to_string() == keys(b).to_string()
 }

@@ -1,14 +1,14 @@
-//! Runs queries on a reader's set.
+//! Runs queries: searches, counts, facets and groups.
 
 use crate::search::cache::bundle_view::BundleView;
 use crate::search::collect::count::count_all;
 use crate::search::collect::facet::{self, Facet, FacetCounts};
 use crate::search::collect::group::{self, Aggregate, Group, GroupBy};
-use crate::search::collect::ordered_search::{self};
+use crate::search::collect::ordered_search;
 use crate::search::collect::rank;
 use crate::search::collect::request::{DocAddress, PageRequest};
 use crate::search::collect::topk::in_document_order;
-use crate::search::collect::unordered::{self, TRIED};
+use crate::search::collect::unordered::{self, FEW_PARTITIONS};
 use crate::search::exec::executor::Executor;
 use crate::search::exec::scratch::Scratch;
 use crate::search::exec::windows;
@@ -26,7 +26,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Matches handed to [`Reader::for_each`] are found this many at a time.
+/// [`Reader::for_each`] searches pages of this many matches.
 const BATCH: u64 = 1 << 16;
 
 thread_local! {
@@ -34,11 +34,12 @@ thread_local! {
 }
 
 impl Reader {
-    /// The page of documents that a query asks for.
+    /// Returns the page of matches that a query requests.
     pub fn search(&self, query: &Query) -> Result<Page> {
         self.search_counted(query).map(|(page, _)| page)
     }
 
+    /// [`Reader::search`], with statistics of the execution.
     pub(crate) fn search_counted(&self, query: &Query) -> Result<(Page, Stats)> {
         self.limits.check()?;
         let documents = self.set.documents;
@@ -50,80 +51,85 @@ impl Reader {
         let k = query.skip.saturating_add(limit).min(documents) as usize;
         let after = query.after.as_ref().map(|cursor| resume(self, query, cursor)).transpose()?;
         let (after, count) = (after.as_deref(), query.count);
-        let wanted = PageRequest { order: &order, k: if limit == 0 { 0 } else { k }, after, count };
-        let (mut hits, count, stats) = self.find(query, &wanted)?;
+        let request =
+            PageRequest { order: &order, k: if limit == 0 { 0 } else { k }, after, count };
+        let (mut hits, count, stats) = self.find(query, &request)?;
         hits.drain(..hits.len().min(query.skip as usize));
         Ok((Page { hits, count: query.count.then_some(count) }, stats))
     }
 
-    /// The first `wanted.k` matches of a query's filter, the number of all matches if that is
-    /// wanted, and what was touched.
+    /// The first `request.k` matches of the filter of a query, the number of all matches if
+    /// requested, and what was read.
     pub(crate) fn find(
         &self,
         query: &Query,
-        wanted: &PageRequest,
+        request: &PageRequest,
     ) -> Result<(Vec<Hit>, u64, Stats)> {
-        let order = wanted.order;
-        if let Some(hits) = self.everything(query, wanted) {
+        let order = request.order;
+        if let Some(hits) = self.all_in_document_order(query, request) {
             return Ok((hits, self.set.documents, Stats::default()));
         }
         let plan = Plan::new(&query.filter, &self.set.schema)?;
-        let view = self.view(&plan, &order.iter().map(|by| by.field).collect::<Vec<_>>());
+        let view = self
+            .bundle_view(&plan, &order.iter().map(|sort_key| sort_key.field).collect::<Vec<_>>());
         let set = view.as_ref().map_or(&**self.set, |view| &view.set);
-        let moved = set.partitions.iter().any(|part| part.origins.is_some());
+        let is_reordered = set.partitions.iter().any(|part| part.origins.is_some());
         if order.is_empty()
-            && !wanted.count
-            && moved
-            && let Some((places, stats)) = self.tried(&plan, wanted)?
+            && !request.count
+            && is_reordered
+            && let Some((addresses, stats)) = self.search_few_partitions(&plan, request)?
         {
-            return Ok((hits(places), 0, stats));
+            return Ok((hits(addresses), 0, stats));
         }
-        let after = wanted.after.map(|cursor| match &view {
+        let after = request.after.map(|cursor| match &view {
             Some(view) => Cow::Owned(view.cursor(&self.set, cursor)),
             None => Cow::Borrowed(cursor),
         });
-        let wanted = PageRequest { after: after.as_deref(), ..*wanted };
-        let ((mut places, count), mut stats) = self.execute_on(set, &plan, |executor| {
-            if wanted.k == 0 {
-                return Ok((Vec::new(), if wanted.count { count_all(executor)? } else { 0 }));
+        let request = PageRequest { after: after.as_deref(), ..*request };
+        let ((mut addresses, count), mut stats) = self.execute_on(set, &plan, |executor| {
+            if request.k == 0 {
+                return Ok((Vec::new(), if request.count { count_all(executor)? } else { 0 }));
             }
             if order.is_empty() {
-                let found = unordered::places(executor, &wanted, usize::MAX)?;
+                let found = unordered::first_matches(executor, &request, usize::MAX)?;
                 return Ok(found.unwrap_or_default());
             }
-            ordered_search::ordered(executor, &wanted)
+            ordered_search::first_matches(executor, &request)
         })?;
         if let Some(view) = &view {
-            places.iter_mut().for_each(|place| *place = view.place(*place));
+            addresses.iter_mut().for_each(|address| *address = view.place(*address));
             stats.bundled = view.bundled();
         }
-        Ok((hits(places), count, stats))
+        Ok((hits(addresses), count, stats))
     }
 
-    /// The first matches if a few partitions have enough of them: places in the reader's set.
-    pub(crate) fn tried(
+    /// The first matches in document order, if the first few partitions fill the page. Addresses
+    /// are of the reader's set.
+    pub(crate) fn search_few_partitions(
         &self,
         plan: &Plan,
-        wanted: &PageRequest,
+        request: &PageRequest,
     ) -> Result<Option<(Vec<DocAddress>, Stats)>> {
-        let look = |executor: &mut Executor| unordered::places(executor, wanted, TRIED);
-        let (found, stats) = self.execute_on(&self.set, plan, look)?;
-        Ok(found.map(|(places, _)| (places, stats)))
+        let work =
+            |executor: &mut Executor| unordered::first_matches(executor, request, FEW_PARTITIONS);
+        let (found, stats) = self.execute_on(&self.set, plan, work)?;
+        Ok(found.map(|(addresses, _)| (addresses, stats)))
     }
 
-    /// The first documents of one partition in their own order: a range.
-    fn everything(&self, query: &Query, wanted: &PageRequest) -> Option<Vec<Hit>> {
+    /// The first documents of a single partition, if the query matches everything in document
+    /// order.
+    fn all_in_document_order(&self, query: &Query, request: &PageRequest) -> Option<Vec<Hit>> {
         let [part] = self.set.partitions.as_slice() else { return None };
-        let (order, end) = (wanted.order, (wanted.k as u64).min(self.set.documents) as u32);
-        let whole = query.filter == Filter::All && wanted.after.is_none();
+        let (order, end) = (request.order, (request.k as u64).min(self.set.documents) as u32);
+        let whole = query.filter == Filter::All && request.after.is_none();
         if !whole || !(order.is_empty() || in_document_order(&self.set, 0, part, order)) {
             return None;
         }
         Some((0..end).map(|doc| Hit { partition: 0, doc }).collect())
     }
 
-    /// Calls `callback` with all matches in order, from `skip` on and up to `limit`, until it
-    /// breaks. Memory does not grow with the number of matches.
+    /// Calls `callback` with each match in order, after the first `skip` and at most `limit`, until
+    /// it breaks. Memory does not grow with the number of matches.
     pub fn for_each(
         &self,
         query: &Query,
@@ -152,7 +158,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The number of documents that satisfy a filter.
+    /// Counts the documents that satisfy a filter.
     pub fn count(&self, filter: &Filter) -> Result<u64> {
         self.limits.check()?;
         if let Some(count) = self.count_equal(filter)? {
@@ -162,23 +168,23 @@ impl Reader {
         if let Some(total) = self.count_known(&plan)? {
             return Ok(total);
         }
-        let view = self.view(&plan, &[]);
+        let view = self.bundle_view(&plan, &[]);
         let set = view.as_ref().map_or(&**self.set, |view| &view.set);
         self.execute_on(set, &plan, count_all).map(|(count, _)| count)
     }
 
-    /// The count of `field = value` in few partitions: a look into their dictionaries, without a
-    /// plan.
+    /// The count of `field = value` if there are few partitions: looks the value up in their
+    /// dictionaries, without a plan.
     fn count_equal(&self, filter: &Filter) -> Result<Option<u64>> {
         let set = &*self.set;
         let Filter::Compare(name, Op::Eq, value) = filter else { return Ok(None) };
         if set.partitions.len() >= MIN_PARTITIONS {
             return Ok(None);
         }
-        let (field, described) = filterable(&set.schema, name)?;
-        // A text is looked up as it is: to copy it would take as long as to find it.
-        let bytes = key_bytes(described, value);
-        let key = if bytes.is_none() { key_of(described, value)? } else { None };
+        let (field, definition) = filterable(&set.schema, name)?;
+        // Text is looked up without a copy: copying would take as long as the look-up.
+        let bytes = key_bytes(definition, value);
+        let key = if bytes.is_none() { key_of(definition, value)? } else { None };
         let mut count = 0;
         for (p, part) in set.partitions.iter().enumerate() {
             let Some(local) = set.local(p, field) else { continue };
@@ -203,7 +209,7 @@ impl Reader {
         Ok(Some(count))
     }
 
-    /// The count of a single condition that the value statistics knows.
+    /// The count of a filter that the value statistics can answer.
     fn count_known(&self, plan: &Plan) -> Result<Option<u64>> {
         let total = self.set.documents;
         Ok(match plan.root {
@@ -217,35 +223,35 @@ impl Reader {
         })
     }
 
-    /// The most frequent values of fields among the documents that satisfy a filter.
+    /// Returns the most frequent values of fields among the documents that satisfy a filter.
     pub fn facets(&self, filter: &Filter, facets: &[Facet]) -> Result<Vec<FacetCounts>> {
         let mut found: Vec<Option<FacetCounts>> = facets.iter().map(|_| None).collect();
         let ty = |field: usize| self.set.schema.fields[field].ty;
-        let mut plain = Vec::new();
+        let mut conjunctive = Vec::new();
         for (i, facet) in facets.iter().enumerate() {
             let field = filterable(&self.set.schema, &facet.field)?.0;
-            let own = facet.disjunctive.then(|| facet::without(filter, &facet.field));
-            match own {
+            let without_own = facet.disjunctive.then(|| facet::without(filter, &facet.field));
+            match without_own {
                 Some(filter) => {
                     let (mut counts, _) =
                         self.execute(&filter, &[field], |e| facet::counts(e, &[field]))?;
                     found[i] = Some(counts.remove(0).top(facet, ty(field))?);
                 }
-                None => plain.push((i, field)),
+                None => conjunctive.push((i, field)),
             }
         }
-        if !plain.is_empty() {
-            let fields: Vec<usize> = plain.iter().map(|(_, field)| *field).collect();
+        if !conjunctive.is_empty() {
+            let fields: Vec<usize> = conjunctive.iter().map(|(_, field)| *field).collect();
             let (all, _) = self.execute(filter, &fields, |e| facet::counts(e, &fields))?;
-            for ((i, field), counts) in plain.into_iter().zip(all) {
+            for ((i, field), counts) in conjunctive.into_iter().zip(all) {
                 found[i] = Some(counts.top(&facets[i], ty(field))?);
             }
         }
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Count, minimum, maximum, sum and average of a field over the documents that satisfy a
-    /// filter.
+    /// Returns count, minimum, maximum, sum and average of a field over the documents that satisfy
+    /// a filter.
     pub fn aggregate(&self, filter: &Filter, field: &str) -> Result<Aggregate> {
         let by = GroupBy { fields: Vec::new(), aggregates: vec![field.to_string()] };
         let mut groups = self.group_by(filter, &by)?;
@@ -253,8 +259,9 @@ impl Reader {
         first.ok_or_else(|| Error::invalid("no aggregate"))
     }
 
-    /// Groups the documents that satisfy a filter, in the order of the groups' keys (missing ones
-    /// last). Without fields there is one group of all matches.
+    /// Groups the documents that satisfy a filter, and sorts groups by their keys, missing keys
+    /// last. Without group fields there is one group of all matches. `InvalidArgument` if there are
+    /// more than two group fields.
     pub fn group_by(&self, filter: &Filter, by: &GroupBy) -> Result<Vec<Group>> {
         if by.fields.len() > 2 {
             return Err(Error::invalid("documents are grouped by at most two fields"));
@@ -263,21 +270,23 @@ impl Reader {
             self.set.schema.field(name).map(|(i, _)| i).ok_or_else(|| self.set.schema.unknown(name))
         };
         let keys: Vec<usize> = by.fields.iter().map(number).collect::<Result<_>>()?;
-        let of: Vec<usize> = by.aggregates.iter().map(number).collect::<Result<_>>()?;
+        let aggregated: Vec<usize> = by.aggregates.iter().map(number).collect::<Result<_>>()?;
         let plan = Plan::new(filter, &self.set.schema)?;
-        let fields: Vec<usize> = keys.iter().chain(&of).copied().collect();
-        // A sum of floats depends on what is added first, so partitions are added up one by one.
-        let floats = of.iter().any(|&field| self.set.schema.fields[field].ty == Type::F64);
-        let view = if floats { None } else { self.view(&plan, &fields) };
+        let fields: Vec<usize> = keys.iter().chain(&aggregated).copied().collect();
+        // The sum of floats depends on the order of addition, so it uses the original partitions,
+        // not bundles.
+        let floats = aggregated.iter().any(|&field| self.set.schema.fields[field].ty == Type::F64);
+        let view = if floats { None } else { self.bundle_view(&plan, &fields) };
         let set = view.as_ref().map_or(&**self.set, |view| &view.set);
         let (found, _) =
-            self.execute_on(set, &plan, |executor| group::groups(executor, &keys, &of))?;
+            self.execute_on(set, &plan, |executor| group::groups(executor, &keys, &aggregated))?;
         let types: Vec<Type> = keys.iter().map(|&f| self.set.schema.fields[f].ty).collect();
         group::sorted(found, &types)
     }
 
-    /// Runs `work` with an executor of the filter and the scratch memory of this thread, on a view
-    /// of the set that has the fields `more`. Partitions are not those of the reader.
+    /// Runs `work` with an executor of the filter and the scratch memory of this thread. The
+    /// executor runs on bundles that have the filter's fields and the fields `more`, if there are
+    /// such; then its partition numbers are not those of the reader.
     pub(crate) fn execute<T>(
         &self,
         filter: &Filter,
@@ -286,10 +295,11 @@ impl Reader {
     ) -> Result<(T, Stats)> {
         self.limits.check()?;
         let plan = Plan::new(filter, &self.set.schema)?;
-        let view = self.view(&plan, more);
+        let view = self.bundle_view(&plan, more);
         self.execute_on(view.as_ref().map_or(&self.set, |view| &view.set), &plan, work)
     }
 
+    /// [`Reader::execute`] of a plan, on `set`.
     pub(crate) fn execute_on<T>(
         &self,
         set: &SearchSet,
@@ -307,18 +317,19 @@ impl Reader {
         Ok((result?, stats))
     }
 
-    /// The bundles that a plan and a use of more fields can be run on, if there are.
-    pub(crate) fn view(&self, plan: &Plan, more: &[usize]) -> Option<Arc<BundleView>> {
+    /// The view with bundles for a plan that also uses the fields `more`, if there is one.
+    pub(crate) fn bundle_view(&self, plan: &Plan, more: &[usize]) -> Option<Arc<BundleView>> {
         let fields = plan.leaves.iter().map(|leaf| leaf.field).chain(more.iter().copied());
         let view = self.set.bundles.view(&self.set, fields)?;
         if view.set.statistics.is_above() {
-            // Once: sets that follow have it from this one. A damaged partition is told later.
+            // Built once: the sets that follow share it. Damage in a partition is reported by the
+            // query itself.
             plan.leaves.iter().for_each(|leaf| drop(self.set.statistics.make(&self.set, leaf)));
         }
         Some(view)
     }
 }
 
-fn hits(places: Vec<DocAddress>) -> Vec<Hit> {
-    places.into_iter().map(|(partition, doc)| Hit { partition, doc }).collect()
+fn hits(addresses: Vec<DocAddress>) -> Vec<Hit> {
+    addresses.into_iter().map(|(partition, doc)| Hit { partition, doc }).collect()
 }

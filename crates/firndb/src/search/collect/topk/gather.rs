@@ -1,39 +1,40 @@
-//! Takes matches as they come and keeps the best, or the first.
+//! The sinks of `topk`: one keeps the best matches of all it receives, one takes the first it
+//! receives.
 
 use super::Search;
 use crate::Result;
-use crate::search::collect::rank::Packed;
+use crate::search::collect::rank::PackedRanks;
 use crate::search::exec::sink::Sink;
 use crate::search::simd::kernels;
 use crate::search::simd::scan;
 use std::ops::ControlFlow;
 
-/// Words of matches that are looked at at a time.
-const STEP: usize = 32;
+/// Number of bitset words that are processed at a time.
+const CHUNK_WORDS: usize = 32;
 
-/// What it takes to look at a match, tenths of a nanosecond.
-const OFFER: u64 = 60;
+/// Cost of ranking one match, in tenths of a nanosecond.
+const RANK_COST: u64 = 60;
 
-impl<K: Packed> Search<'_, '_, K> {
-    /// Leaves those documents, from document `first` on, that may be among the best, unless to look
-    /// at each takes less time.
-    fn leave_best(&self, first: u32, words: &mut [u64]) {
+impl<K: PackedRanks> Search<'_, '_, K> {
+    /// Clears the documents that cannot enter the page by their first key. Bit 0 of `words` is
+    /// document `first`. Does nothing if ranking each document is cheaper than scanning the column.
+    fn drop_uncompetitive(&self, first: u32, words: &mut [u64]) {
         let all = !self.first_decides;
-        let best = self.limit.and_then(|limit| self.ranks.best_of_first(limit, all));
-        let Some((column, best)) = best else { return };
-        let pass = words.len() as u64 * scan::cost(column.raw().1);
-        if kernels::count(words) * OFFER >= pass {
-            let mut found = [0; STEP];
+        let competitive = self.limit.and_then(|limit| self.ranks.competitive_ordinals(limit, all));
+        let Some((column, ordinals)) = competitive else { return };
+        let scan_cost = words.len() as u64 * scan::cost(column.raw().1);
+        if kernels::count(words) * RANK_COST >= scan_cost {
+            let mut found = [0; CHUNK_WORDS];
             let found = &mut found[..words.len()];
-            scan::fill(column, &best, first as usize / 64, found);
+            scan::fill(column, &ordinals, first as usize / 64, found);
             kernels::and(words, found);
         }
     }
 
-    /// Takes those documents that are good enough.
+    /// Offers documents to the buffer, and cuts the buffer back to a page if it is full.
     fn offer_all(&mut self, docs: &[u32]) {
         docs.iter().for_each(|&doc| self.offer(doc));
-        let k = self.wanted.k;
+        let k = self.request.k;
         if k > 0 && self.buffer.len() >= k + k / 2 + 32 {
             self.buffer.select_nth_unstable(k - 1);
             self.buffer.truncate(k);
@@ -41,43 +42,43 @@ impl<K: Packed> Search<'_, '_, K> {
         }
     }
 
-    /// Takes a document if it is good enough.
+    /// Adds a document to the buffer if it can be on the page.
     #[inline(always)]
     fn offer(&mut self, doc: u32) {
         let key = match self.first_decides {
             true => self.ranks.pack_first::<K>(doc),
             false => self.ranks.pack::<K>(doc),
         };
-        let too_late = self.limit.is_some_and(|limit| key >= limit);
-        let too_early = matches!(self.floor, Some((_, Some(floor), _)) if key < floor);
-        if !too_late && !too_early {
+        let above_limit = self.limit.is_some_and(|limit| key >= limit);
+        let below_floor = matches!(self.floor, Some((_, Some(floor), _)) if key < floor);
+        if !above_limit && !below_floor {
             self.buffer.push(key);
         }
     }
 }
 
-impl<K: Packed> Sink for Search<'_, '_, K> {
+impl<K: PackedRanks> Sink for Search<'_, '_, K> {
     fn ascending(&self) -> bool {
         false
     }
 
     fn leave_out(&self, first: u32, words: &mut [u64]) {
         if !self.counting {
-            self.leave_best(first, words);
+            self.drop_uncompetitive(first, words);
         }
     }
 
     fn words(&mut self, first: u32, words: &[u64]) -> Result<ControlFlow<()>> {
-        let (mut piece, mut docs) = ([0; STEP], Vec::with_capacity(64 * STEP));
-        for (i, words) in words.chunks(STEP).enumerate() {
-            let (first, piece) = (first + (i * STEP * 64) as u32, &mut piece[..words.len()]);
-            piece.copy_from_slice(words);
+        let (mut chunk, mut docs) = ([0; CHUNK_WORDS], Vec::with_capacity(64 * CHUNK_WORDS));
+        for (i, words) in words.chunks(CHUNK_WORDS).enumerate() {
+            let (first, chunk) = (first + (i * CHUNK_WORDS * 64) as u32, &mut chunk[..words.len()]);
+            chunk.copy_from_slice(words);
             if self.counting {
-                self.seen += kernels::count(piece);
+                self.seen += kernels::count(chunk);
             }
-            self.leave_best(first, piece);
+            self.drop_uncompetitive(first, chunk);
             docs.clear();
-            for (j, &word) in piece.iter().enumerate() {
+            for (j, &word) in chunk.iter().enumerate() {
                 kernels::push_word(word, first + j as u32 * 64, &mut docs);
             }
             self.offer_all(&docs);
@@ -92,27 +93,27 @@ impl<K: Packed> Sink for Search<'_, '_, K> {
     }
 }
 
-/// Takes the first matches as they come.
-pub(crate) struct InOrder<'s, 'a, 'p, K>(pub(crate) &'s mut Search<'a, 'p, K>);
+/// Takes the first matches it receives, for partitions that are stored in the requested order.
+pub(crate) struct DocOrderSink<'s, 'a, 'p, K>(pub(crate) &'s mut Search<'a, 'p, K>);
 
-impl<K: Packed> Sink for InOrder<'_, '_, '_, K> {
+impl<K: PackedRanks> Sink for DocOrderSink<'_, '_, '_, K> {
     fn ascending(&self) -> bool {
         true
     }
 
     fn wanted(&self) -> u64 {
-        self.0.wanted.k as u64
+        self.0.request.k as u64
     }
 
     fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
         let search = &mut *self.0;
         for &doc in docs {
-            if search.buffer.len() == search.wanted.k {
+            if search.buffer.len() == search.request.k {
                 return Ok(ControlFlow::Break(()));
             }
             match search.floor {
                 Some(_) => search.offer(doc),
-                // The document's number says its place; no rank need be looked up.
+                // The document number is the rank, so no column has to be read.
                 None => search.buffer.push(K::ZERO.push(32, doc)),
             }
         }
