@@ -1,6 +1,6 @@
 //! A reader that switches versions while eight threads ask it all the time.
 
-use super::Place;
+use super::TestDir;
 use firndb::catalog::{Catalog, CleanOptions, Generation, PublishOptions, ReaderOptions};
 use firndb::search::query::{all, eq};
 use firndb::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
@@ -53,15 +53,15 @@ fn ask(version: &Generation) {
 /// A reader whose directory was moved neither touches what has its name then nor loses its version.
 #[test]
 fn a_directory_that_is_moved_from_under_a_reader_is_let_go() {
-    let place = Place::new();
-    let (collection, _) = place.collection([("a", partition(0))]);
-    let catalog = Catalog::create(place.path("catalog")).unwrap();
+    let temp = TestDir::new();
+    let (collection, _) = temp.collection([("a", partition(0))]);
+    let catalog = Catalog::create(temp.path("catalog")).unwrap();
     let publish = || {
-        catalog.publish("docs", place.path("collection"), &PublishOptions::default()).unwrap();
+        catalog.publish("docs", temp.path("collection"), &PublishOptions::default()).unwrap();
     };
     publish();
     let open = |dir: &Path| catalog.reader("docs", dir, ReaderOptions::default());
-    let (cache, moved) = (place.path("cache"), place.path("moved"));
+    let (cache, moved) = (temp.path("cache"), temp.path("moved"));
     let reader = open(&cache).unwrap();
     fs::rename(&cache, &moved).unwrap();
     // In its place comes the cache of another reader, which has an older version.
@@ -91,17 +91,17 @@ fn no_query_fails_and_nothing_leaks_while_versions_are_swapped() {
     let swaps = std::env::var("FIRNDB_SWAPS").map_or(300, |n| n.parse::<u64>().unwrap());
     let first: Vec<(String, PartitionBuilder)> =
         (0..PARTITIONS).map(|p| (format!("p{p}"), partition(0))).collect();
-    let place = Place::new();
+    let temp = TestDir::new();
     let (collection, _) =
-        place.collection(first.iter().map(|(name, _)| (name.as_str(), partition(0))));
-    let catalog = Catalog::create(place.path("catalog")).unwrap();
+        temp.collection(first.iter().map(|(name, _)| (name.as_str(), partition(0))));
+    let catalog = Catalog::create(temp.path("catalog")).unwrap();
     let publish = |round: u64| {
         let labels = [("round".to_string(), round.to_string())].into();
         let options = PublishOptions { labels, ..PublishOptions::default() };
-        catalog.publish("docs", place.path("collection"), &options).unwrap()
+        catalog.publish("docs", temp.path("collection"), &options).unwrap()
     };
     publish(0);
-    let cache = place.path("cache");
+    let cache = temp.path("cache");
     let reader = catalog.reader("docs", &cache, ReaderOptions::default()).unwrap();
     let failures = std::sync::Arc::new(AtomicU64::new(0));
     let failed = failures.clone();
@@ -112,7 +112,7 @@ fn no_query_fails_and_nothing_leaks_while_versions_are_swapped() {
         }
     });
     let (done, queries) = (AtomicBool::new(false), AtomicU64::new(0));
-    let baseline = held(&place.0);
+    let baseline = held(&temp.0);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -150,8 +150,8 @@ fn no_query_fails_and_nothing_leaks_while_versions_are_swapped() {
     println!("{} queries, {stats:?}", queries.load(Relaxed));
     assert_eq!((stats.swaps, stats.failures, failures.load(Relaxed)), (swaps, 0, 0));
     assert!(queries.load(Relaxed) > swaps);
-    assert_eq!(held(&place.0), baseline, "maps and open files");
+    assert_eq!(held(&temp.0), baseline, "maps and open files");
     assert_eq!(files(&cache) as u64, PARTITIONS + 1 + 3, "files, the manifest, the mark, the lock");
-    assert_eq!(files(&place.path("catalog/docs/versions")), 2);
-    assert!(files(&place.path("catalog/docs/files")) as u64 <= PARTITIONS + 3);
+    assert_eq!(files(&temp.path("catalog/docs/versions")), 2);
+    assert!(files(&temp.path("catalog/docs/files")) as u64 <= PARTITIONS + 3);
 }

@@ -1,7 +1,7 @@
 //! Creating, opening, changing, locking and refreshing collections; limits of a builder; files that
 //! are damaged.
 
-use super::{Place, names, refused};
+use super::{TestDir, names, refused};
 use firndb::ErrorKind;
 use firndb::search::query::{all, asc, desc, eq};
 use firndb::search::{
@@ -36,17 +36,17 @@ fn put(collection: &Collection, name: &str, builder: PartitionBuilder) -> Reader
 
 #[test]
 fn a_collection_is_created_once_and_opened_where_there_is_one() {
-    let place = Place::new();
-    let dir = place.path("deep/down");
+    let temp = TestDir::new();
+    let dir = temp.path("deep/down");
     refused(Collection::open(&dir), ErrorKind::NotFound, &[]);
-    refused(Collection::open(&place.0), ErrorKind::NotFound, &["no collection"]);
+    refused(Collection::open(&temp.0), ErrorKind::NotFound, &["no collection"]);
     Collection::create(&dir).unwrap();
     let again =
         refused(Collection::create(&dir), ErrorKind::AlreadyExists, &["a collection already"]);
     assert_eq!(again.file(), Some(&*dir));
     let collection = Collection::open(&dir).unwrap();
     assert!(collection.reader().is_empty());
-    let other = place.path("other");
+    let other = temp.path("other");
     fs::create_dir(&other).unwrap();
     fs::write(other.join("letter.txt"), "dear").unwrap();
     refused(Collection::create(&other), ErrorKind::AlreadyExists, &["letter.txt"]);
@@ -56,12 +56,12 @@ fn a_collection_is_created_once_and_opened_where_there_is_one() {
 
 #[test]
 fn an_emptied_collection_tells_what_it_held() {
-    let place = Place::new();
-    let (collection, _) = place.collection([("a", version(1, 10))]);
+    let temp = TestDir::new();
+    let (collection, _) = temp.collection([("a", version(1, 10))]);
     let mut change = collection.change().unwrap();
     change.remove("a").unwrap();
     change.commit().unwrap();
-    let dir = place.path("collection");
+    let dir = temp.path("collection");
     let set = names(&dir).into_iter().find(|name| name.starts_with("set-")).unwrap();
     let seen = firndb::inspect(dir.join(set)).unwrap();
     assert_eq!(seen.sections.iter().map(|s| &*s.name).collect::<Vec<_>>(), ["members", "schema"]);
@@ -73,9 +73,9 @@ fn an_emptied_collection_tells_what_it_held() {
 
 #[test]
 fn a_handle_sees_the_commits_of_another_when_it_refreshes() {
-    let place = Place::new();
-    let (one, _) = place.collection([("a", version(1, 10))]);
-    let two = Collection::open(place.path("collection")).unwrap();
+    let temp = TestDir::new();
+    let (one, _) = temp.collection([("a", version(1, 10))]);
+    let two = Collection::open(temp.path("collection")).unwrap();
     assert!(!two.refresh().unwrap());
     put(&one, "a", version(2, 20));
     assert_eq!(two.reader().len(), 10);
@@ -89,15 +89,15 @@ fn a_handle_sees_the_commits_of_another_when_it_refreshes() {
 
 #[test]
 fn a_reader_keeps_what_was_replaced_and_removed() {
-    let place = Place::new();
-    let (collection, kept) = place.collection([("a", version(1, 500)), ("b", version(1, 30))]);
-    let before = names(&place.path("collection"));
+    let temp = TestDir::new();
+    let (collection, kept) = temp.collection([("a", version(1, 500)), ("b", version(1, 30))]);
+    let before = names(&temp.path("collection"));
     let mut change = collection.change().unwrap();
     change.put("a", version(2, 7)).unwrap();
     change.remove("b").unwrap();
     let now = change.commit().unwrap();
     assert_eq!((now.len(), now.partitions().len()), (7, 1));
-    let after = names(&place.path("collection"));
+    let after = names(&temp.path("collection"));
     let parts = |names: &[String]| names.iter().filter(|n| n.ends_with(".part.firn")).count();
     assert_eq!((parts(&before), parts(&after)), (2, 1), "what nobody names is removed");
     assert_eq!(kept.count(&eq("version", 1u64)).unwrap(), 530);
@@ -107,8 +107,8 @@ fn a_reader_keeps_what_was_replaced_and_removed() {
 
 #[test]
 fn merged_partitions_are_one_with_the_documents_of_all() {
-    let place = Place::new();
-    let (collection, _) = place.collection([("a", version(1, 50)), ("b", version(2, 30))]);
+    let temp = TestDir::new();
+    let (collection, _) = temp.collection([("a", version(1, 50)), ("b", version(2, 30))]);
     let mut change = collection.change().unwrap();
     refused(change.merge(&["a", "c"], "all"), ErrorKind::NotFound, &["`c`"]);
     change.merge(&["b", "a"], "all").unwrap();
@@ -123,25 +123,25 @@ fn merged_partitions_are_one_with_the_documents_of_all() {
 
 #[test]
 fn a_schema_that_contradicts_is_refused_at_commit_and_nothing_changes() {
-    let place = Place::new();
-    let (collection, _) = place.collection([("a", version(1, 3))]);
-    let (before, number) = (names(&place.path("collection")), collection.version());
+    let temp = TestDir::new();
+    let (collection, _) = temp.collection([("a", version(1, 3))]);
+    let (before, number) = (names(&temp.path("collection")), collection.version());
     let clash = Schema::new([Field::new("n", Type::String, Roles::FULL).nullable()]).unwrap();
     let mut change = collection.change().unwrap();
     change.put("z", PartitionBuilder::new(clash)).unwrap();
     change.put("b", version(1, 4)).unwrap();
     refused(change.commit(), ErrorKind::InvalidArgument, &["`n`", "`z`"]);
     assert_eq!((collection.reader().len(), collection.version()), (3, number));
-    assert_eq!(Collection::open(place.path("collection")).unwrap().reader().len(), 3);
+    assert_eq!(Collection::open(temp.path("collection")).unwrap().reader().len(), 3);
     // The partitions that came to nothing go with the next change.
     put(&collection, "a", version(2, 3));
-    assert_eq!(names(&place.path("collection")).len(), before.len());
+    assert_eq!(names(&temp.path("collection")).len(), before.len());
 }
 
 #[test]
 fn a_change_that_is_dropped_leaves_everything_as_it_was() {
-    let place = Place::new();
-    let (collection, _) = place.collection([("a", version(1, 3))]);
+    let temp = TestDir::new();
+    let (collection, _) = temp.collection([("a", version(1, 3))]);
     let mut change = collection.change().unwrap();
     change.put("a", version(2, 9)).unwrap();
     drop(change);
@@ -152,8 +152,8 @@ fn a_change_that_is_dropped_leaves_everything_as_it_was() {
 
 #[test]
 fn in_one_process_a_change_waits_for_its_turn() {
-    let place = Place::new();
-    let (collection, _) = place.collection([("a", version(1, 3))]);
+    let temp = TestDir::new();
+    let (collection, _) = temp.collection([("a", version(1, 3))]);
     let first = collection.change().unwrap();
     let (began, turn) = mpsc::channel();
     thread::scope(|scope| {
@@ -167,7 +167,7 @@ fn in_one_process_a_change_waits_for_its_turn() {
         turn.recv_timeout(Duration::from_secs(60)).unwrap();
     });
     // A second handle has no turn to wait for.
-    let other = Collection::open(place.path("collection")).unwrap();
+    let other = Collection::open(temp.path("collection")).unwrap();
     let _change = collection.change().unwrap();
     refused(other.change(), ErrorKind::Locked, &["writing"]);
 }
@@ -203,9 +203,9 @@ fn other_process(dir: &Path) -> (Child, impl BufRead) {
 
 #[test]
 fn a_change_in_another_process_locks_until_it_ends_in_whatever_way() {
-    let place = Place::new();
-    let (collection, _) = place.collection([("a", version(1, 3))]);
-    let dir = place.path("collection");
+    let temp = TestDir::new();
+    let (collection, _) = temp.collection([("a", version(1, 3))]);
+    let dir = temp.path("collection");
     for killed in [false, true] {
         let (mut child, _output) = other_process(&dir);
         let error = refused(collection.change(), ErrorKind::Locked, &["writing"]);
@@ -236,8 +236,8 @@ fn documents_beyond_the_memory_limit_are_refused() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.message().contains("memory limit") && added > 1_000, "{added}: {error}");
     // What was taken is whole.
-    let place = Place::new();
-    let (_, reader) = place.collection([("a", builder)]);
+    let temp = TestDir::new();
+    let (_, reader) = temp.collection([("a", builder)]);
     assert_eq!(reader.len(), added);
     assert_eq!(reader.count(&eq("n", added - 1)).unwrap(), 1);
 }
@@ -263,8 +263,8 @@ fn unnamed_files(folder: &Path) -> Vec<(u32, u64)> {
 
 #[test]
 fn payloads_beyond_a_quarter_of_the_limit_wait_in_a_file_without_a_name() {
-    let place = Place::new();
-    let folder = place.path("spill");
+    let temp = TestDir::new();
+    let folder = temp.path("spill");
     fs::create_dir(&folder).unwrap();
     let field = Field::new("n", Type::U64, Roles::FULL);
     let payload = |n: u64| vec![n as u8; (n * 37 % 3_000) as usize];
@@ -282,7 +282,7 @@ fn payloads_beyond_a_quarter_of_the_limit_wait_in_a_file_without_a_name() {
         let spilled = unnamed_files(&folder);
         assert!(matches!(spilled[..], [(0o600, len)] if len > 2 << 20), "{spilled:?}");
     }
-    let (_, reader) = place.collection([("a", builder)]);
+    let (_, reader) = temp.collection([("a", builder)]);
     assert!(unnamed_files(&folder).is_empty(), "the file goes with the builder");
     for hit in reader.search(&Query::new(all())).unwrap().hits {
         assert_eq!(&*reader.payload(hit).unwrap(), &payload(hit.doc.into())[..]);
@@ -294,9 +294,9 @@ fn payloads_beyond_a_quarter_of_the_limit_wait_in_a_file_without_a_name() {
 
 #[test]
 fn verify_finds_a_damaged_byte_and_names_the_file() {
-    let place = Place::new();
-    let (_, reader) = place.collection([("a", version(1, 300)), ("b", version(2, 40))]);
-    let dir = place.path("collection");
+    let temp = TestDir::new();
+    let (_, reader) = temp.collection([("a", version(1, 300)), ("b", version(2, 40))]);
+    let dir = temp.path("collection");
     let mut told = Vec::new();
     let report = firndb::verify(&dir, |path, bytes| told.push((path.to_path_buf(), bytes)));
     let report = report.unwrap();
@@ -311,7 +311,7 @@ fn verify_finds_a_damaged_byte_and_names_the_file() {
     let error = refused(firndb::verify(&dir, |_, _| {}), ErrorKind::Corrupt, &["checksum"]);
     assert_eq!(error.file(), Some(&*dir.join(&victim)));
     assert!(error.offset().is_some());
-    let (other, file) = (Collection::create(place.path("other")).unwrap(), dir.join(&victim));
+    let (other, file) = (Collection::create(temp.path("other")).unwrap(), dir.join(&victim));
     let put = other.change().unwrap().put_file("copy", &file);
     refused(put, ErrorKind::Corrupt, &["checksum"]);
     fs::remove_file(&file).unwrap();
@@ -321,9 +321,9 @@ fn verify_finds_a_damaged_byte_and_names_the_file() {
 
 #[test]
 fn a_collection_that_is_changed_meanwhile_is_verified_all_the_same() {
-    let place = Place::new();
-    let dir = place.path("collection");
-    let (collection, _) = place.collection([("a", version(1, 10)), ("b", version(1, 10))]);
+    let temp = TestDir::new();
+    let dir = temp.path("collection");
+    let (collection, _) = temp.collection([("a", version(1, 10)), ("b", version(1, 10))]);
     // From the first file that is checked on: everything it names is replaced before it is looked
     // at.
     let mut changes = 0;
@@ -373,9 +373,9 @@ fn version_of(reader: &Reader) -> Option<u64> {
 #[test]
 fn a_killed_writer_leaves_the_last_set_or_the_next() {
     const ROUNDS: u64 = 32;
-    let place = Place::new();
-    let dir = place.path("collection");
-    drop(place.collection(["a", "b", "c"].map(|name| (name, version(1, 20)))));
+    let temp = TestDir::new();
+    let dir = temp.path("collection");
+    drop(temp.collection(["a", "b", "c"].map(|name| (name, version(1, 20)))));
     let mut durable = 1;
     for round in 0..ROUNDS {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -412,7 +412,7 @@ fn a_killed_writer_leaves_the_last_set_or_the_next() {
 
 #[test]
 fn an_order_by_a_field_that_no_document_brings_goes_on_with_the_next() {
-    let place = Place::new();
+    let temp = TestDir::new();
     let order = || [asc("absent"), desc("n")];
     let schema = || Schema::dynamic(Roles::FULL).order_by(order()).unwrap();
     let build = |with: bool| {
@@ -426,7 +426,7 @@ fn an_order_by_a_field_that_no_document_brings_goes_on_with_the_next() {
         }
         builder
     };
-    let (_, reader) = place.collection([("a", build(false)), ("b", build(true))]);
+    let (_, reader) = temp.collection([("a", build(false)), ("b", build(true))]);
     reader.verify().unwrap();
     let read = |query: &Query| -> Vec<Value> {
         let hits = reader.search(query).unwrap().hits;

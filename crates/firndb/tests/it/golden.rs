@@ -5,7 +5,7 @@
 //! that a change of the format cannot slip in. New golden files are written by
 //! `cargo test -p firndb --test it write_golden -- --ignored`.
 
-use super::{Place, names};
+use super::{TestDir, names};
 use firndb::search::query::{asc, desc};
 use firndb::search::{
     Collection, Document, Facet, Group, GroupBy, Hit, Number, PartitionBuilder, Payload, Reader,
@@ -137,7 +137,7 @@ fn answer(reader: &Reader, question: &str) -> firndb::Result<String> {
     let filter = |text: &str| parse_filter(text, Some(reader.schema()));
     let query = |text: &str| parse_query(text, Some(reader.schema()));
     let partitions = reader.partitions();
-    let place = |hit: Hit| format!("{}/{}", partitions[hit.partition as usize].name, hit.doc);
+    let position = |hit: Hit| format!("{}/{}", partitions[hit.partition as usize].name, hit.doc);
     let each = |text: &str, show: &dyn Fn(Hit) -> firndb::Result<String>| {
         let mut all = Vec::new();
         reader.for_each(&query(text)?, |hit| {
@@ -152,7 +152,7 @@ fn answer(reader: &Reader, question: &str) -> firndb::Result<String> {
         "page" => {
             let query = query(&rest)?.with_count();
             let page = reader.search(&query)?;
-            let hits: Vec<String> = page.hits.iter().map(|&hit| place(hit)).collect();
+            let hits: Vec<String> = page.hits.iter().map(|&hit| position(hit)).collect();
             let last = page.hits.last().map(|&hit| reader.cursor(&query, hit)).transpose()?;
             let last = last.map_or(String::new(), |cursor| format!(", last {cursor}"));
             Ok(format!("{} of {}{last}", hits.join(" "), page.count.unwrap()))
@@ -278,7 +278,7 @@ fn golden_files_have_every_structure() {
 /// Who inspects a file wants to know what is wrong with it.
 #[test]
 fn damaged_exceptions_are_told_and_the_rest_is_shown() {
-    let place = Place::new();
+    let temp = TestDir::new();
     let mut damaged = 0;
     for name in names(&golden()).iter().filter(|name| name.ends_with(".part.firn")) {
         let whole = firndb::inspect(golden().join(name)).unwrap();
@@ -286,8 +286,8 @@ fn damaged_exceptions_are_told_and_the_rest_is_shown() {
         for section in whole.sections.iter().filter(lists) {
             let mut bytes = fs::read(golden().join(name)).unwrap();
             bytes[section.offset as usize] ^= 1;
-            fs::write(place.path(name), bytes).unwrap();
-            let seen = firndb::inspect(place.path(name)).unwrap();
+            fs::write(temp.path(name), bytes).unwrap();
+            let seen = firndb::inspect(temp.path(name)).unwrap();
             let field = section.name.trim_end_matches(": exceptions");
             for (item, before) in seen.items.iter().zip(&whole.items) {
                 let told = format!("{:?}", item.facts).contains("damaged exceptions");
@@ -316,9 +316,9 @@ fn same_but_for_zstd(a: &Path, b: &Path) -> bool {
 
 #[test]
 fn the_same_documents_give_the_same_bytes() {
-    let place = Place::new();
-    place.collection(partitions());
-    let built = place.path("collection");
+    let temp = TestDir::new();
+    temp.collection(partitions());
+    let built = temp.path("collection");
     let of = |dir: &Path, name: &str| {
         let prefix = |file: &String| file.starts_with(name) && file.ends_with(".firn");
         dir.join(names(dir).into_iter().find(prefix).unwrap())
@@ -344,11 +344,11 @@ fn the_same_documents_give_the_same_bytes() {
 
 #[test]
 fn files_that_differ_beyond_zstd_are_told_apart() {
-    let place = Place::new();
+    let temp = TestDir::new();
     let [_, _, (_, stays), _] = partitions();
     let [_, _, (_, mut more), _] = partitions();
     more.add(&room(1_700)).unwrap();
-    let (a, b) = (place.path("a"), place.path("b"));
+    let (a, b) = (temp.path("a"), temp.path("b"));
     stays.write(&a).unwrap();
     more.write(&b).unwrap();
     assert!(same_but_for_zstd(&a, &a) && !same_but_for_zstd(&a, &b));
@@ -361,10 +361,10 @@ fn write_golden() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("golden");
     let _ = fs::remove_dir_all(&target);
     fs::create_dir_all(&target).unwrap();
-    let place = Place::new();
-    let (_, reader) = place.collection(partitions());
-    for name in names(&place.path("collection")).iter().filter(|name| name.ends_with(".firn")) {
-        fs::copy(place.path("collection").join(name), target.join(name)).unwrap();
+    let temp = TestDir::new();
+    let (_, reader) = temp.collection(partitions());
+    for name in names(&temp.path("collection")).iter().filter(|name| name.ends_with(".firn")) {
+        fs::copy(temp.path("collection").join(name), target.join(name)).unwrap();
     }
     let mut text = String::new();
     for line in fs::read_to_string(golden().join("answers.txt")).unwrap().lines() {

@@ -6,7 +6,7 @@
 //! `cargo test -p firndb --test it write_golden_index -- --ignored`. The bytes of a log depend on
 //! the moment, so they are not compared; those of the collection are.
 
-use super::Place;
+use super::TestDir;
 use firndb::indexer::{Indexer, Options, Partitioning};
 use firndb::search::query::{all, asc};
 use firndb::search::{Collection, Document, Field, Query, Reader, Roles, Schema, Type, Value};
@@ -120,8 +120,8 @@ fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn the_golden_index_opens_and_goes_on() {
-    let place = Place::new();
-    let dir = place.path("index");
+    let temp = TestDir::new();
+    let dir = temp.path("index");
     copy(&golden(), &dir);
     assert_eq!(homes(&Collection::open(dir.join("collection")).unwrap().reader()), expected(true));
     let mut indexer = Indexer::open_existing(&dir, options()).unwrap();
@@ -146,9 +146,9 @@ fn the_golden_index_opens_and_goes_on() {
 
 #[test]
 fn an_index_has_the_golden_partitions() {
-    let place = Place::new();
-    write(&place.path("index"));
-    let (new, old) = (files(&place.path("index/collection")), files(&golden().join("collection")));
+    let temp = TestDir::new();
+    write(&temp.path("index"));
+    let (new, old) = (files(&temp.path("index/collection")), files(&golden().join("collection")));
     assert_eq!(new.keys().collect::<Vec<_>>(), old.keys().collect::<Vec<_>>(), "{CHANGED}");
     assert!(new == old, "{CHANGED}");
 }

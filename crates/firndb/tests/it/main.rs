@@ -13,18 +13,18 @@
 //! - `tables.rs`: tables of every format version that was released;
 //! - `borders.rs`: numbers of documents at which structures or ways of execution change.
 
-mod borders;
+mod background_compaction;
 mod catalog;
 mod changes;
 mod golden;
 mod golden_index;
 mod links;
 mod memory;
-mod merging;
-mod moved;
+mod multi_valued;
 mod queries;
 mod readme;
-mod several;
+mod replaced_directory;
+mod size_boundaries;
 mod tables;
 
 use firndb::search::{Collection, PartitionBuilder, Reader};
@@ -34,16 +34,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A directory of its own for a test, removed at the end.
-struct Place(PathBuf);
+struct TestDir(PathBuf);
 
-impl Place {
-    fn new() -> Place {
+impl TestDir {
+    fn new() -> TestDir {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("it-{}-{number}", std::process::id());
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&dir).unwrap();
-        Place(dir)
+        TestDir(dir)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -65,7 +65,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }

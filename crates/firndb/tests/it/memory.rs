@@ -1,7 +1,7 @@
 //! The memory of a builder, as the kernel counts it: a child process builds partitions of several
 //! shapes, and its peak stays within what `PartitionBuilder::memory_limit` promises.
 
-use super::Place;
+use super::TestDir;
 use firndb::ErrorKind;
 use firndb::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
 use std::fs;
@@ -97,12 +97,12 @@ fn watch(done: &AtomicBool) {
 fn build_in_a_child() {
     let shape = std::env::var("SHAPE").unwrap();
     let (_, schema, document, largest) = SHAPES.into_iter().find(|s| s.0 == shape).unwrap();
-    let place = Place::new();
+    let temp = TestDir::new();
     let (base, done) = (resident(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| watch(&done));
         let mut builder =
-            PartitionBuilder::new(schema()).memory_limit(LIMIT as usize).spill_to(&place.0);
+            PartitionBuilder::new(schema()).memory_limit(LIMIT as usize).spill_to(&temp.0);
         let mut n = 0;
         while n < PAYLOADS || shape != "payloads" {
             if let Err(error) = builder.add(&document(n)) {
@@ -114,7 +114,7 @@ fn build_in_a_child() {
         std::thread::sleep(Duration::from_millis(5));
         let adding = PEAK.swap(0, Ordering::Relaxed) - base;
         let memory = builder.memory() as u64;
-        builder.write(place.path("part.firn")).unwrap();
+        builder.write(temp.path("part.firn")).unwrap();
         std::thread::sleep(Duration::from_millis(5));
         done.store(true, Ordering::Relaxed);
         let writing = PEAK.load(Ordering::Relaxed) - base;

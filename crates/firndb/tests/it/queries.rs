@@ -1,6 +1,6 @@
 //! What can be asked, a sentence a test; what is refused, and with which words; when a query stops.
 
-use super::{Place, refused};
+use super::{TestDir, refused};
 use firndb::search::query::{all, and, asc, desc, eq, exists, gt, gte, is_in, lt, not};
 use firndb::search::{
     Collection, Cursor, Document, Facet, Field, GroupBy, Hit, PartitionBuilder, Query, Reader,
@@ -44,8 +44,8 @@ fn numbers(first: u64, count: u64) -> PartitionBuilder {
 }
 
 /// Two partitions with the numbers below 150.
-fn small(place: &Place) -> (Collection, Reader) {
-    place.collection([("a", numbers(0, 100)), ("b", numbers(100, 50))])
+fn small(temp: &TestDir) -> (Collection, Reader) {
+    temp.collection([("a", numbers(0, 100)), ("b", numbers(100, 50))])
 }
 
 fn number(reader: &Reader, hit: Hit) -> u64 {
@@ -62,8 +62,8 @@ fn found(reader: &Reader, query: &Query) -> Vec<u64> {
 
 #[test]
 fn a_query_filters_orders_counts_and_pages() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
     let query = Query::new(and([eq("color", "green"), gte("number", 90u64)]));
     assert_eq!(found(&reader, &query.clone().limit(3)), [91, 94, 97]);
     let last = query.order_by(desc("number")).skip(1).limit(2).with_count();
@@ -77,8 +77,8 @@ fn a_query_filters_orders_counts_and_pages() {
 
 #[test]
 fn pages_that_go_on_where_the_last_one_ended_give_everything_once() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
     let query = Query::new(not(eq("color", "red"))).order_by(asc("rank")).limit(7);
     let whole = found(&reader, &Query { limit: None, ..query.clone() });
     let (mut pages, mut next) = (Vec::new(), query.clone());
@@ -95,8 +95,8 @@ fn pages_that_go_on_where_the_last_one_ended_give_everything_once() {
 
 #[test]
 fn facets_groups_aggregates_values_and_payloads_agree() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
     let facet = |field: &str, disjunctive| Facet { field: field.into(), top: 2, disjunctive };
     let red = eq("color", "red");
     let counts = reader.facets(&red, &[facet("tags", false), facet("color", true)]).unwrap();
@@ -122,8 +122,8 @@ fn facets_groups_aggregates_values_and_payloads_agree() {
 
 #[test]
 fn explain_tells_the_plan_and_what_was_touched() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
     let query = "color = 'red' and number < 30 order by rank limit 5";
     let query = parse_query(query, Some(reader.schema())).unwrap();
     let explain = reader.explain(&query).unwrap();
@@ -138,7 +138,7 @@ fn explain_tells_the_plan_and_what_was_touched() {
 fn explain_counts_in_small_and_in_large_partitions() {
     let fields = [("tenth", 10), ("thousandth", 1000)];
     for documents in [1000u64, 4096, 5000, 70_000] {
-        let place = Place::new();
+        let temp = TestDir::new();
         let schema = fields.map(|(name, _)| Field::new(name, Type::U64, Roles::FULL));
         let mut builder = PartitionBuilder::new(Schema::new(schema).unwrap());
         for n in 0..documents {
@@ -146,7 +146,7 @@ fn explain_counts_in_small_and_in_large_partitions() {
             let set = |d: Document, &(name, of): &(&str, u64)| d.set(name, n % of);
             builder.add(&fields.iter().fold(Document::new(), set)).unwrap();
         }
-        let (_, reader) = place.collection([("a", builder)]);
+        let (_, reader) = temp.collection([("a", builder)]);
         let explain = |filter| {
             let explain = reader.explain(&Query::new(filter).limit(1_000_000)).unwrap();
             assert_eq!(explain.partitions_pruned, 0);
@@ -174,8 +174,8 @@ fn explain_counts_in_small_and_in_large_partitions() {
 
 #[test]
 fn an_unknown_field_is_refused_with_the_candidates_closest_first() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
     let kind = ErrorKind::InvalidArgument;
     let error = refused(reader.count(&eq("colour", "red")), kind, &["`colour`", "`color`"]);
     let at = |name: &str| error.message().find(name).unwrap();
@@ -192,8 +192,8 @@ fn an_unknown_field_is_refused_with_the_candidates_closest_first() {
 
 #[test]
 fn a_value_of_a_wrong_type_is_refused_and_both_types_are_named() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
     let kind = ErrorKind::InvalidArgument;
     refused(reader.count(&eq("number", "7")), kind, &["`number`", "u64", "string"]);
     refused(reader.count(&gt("color", 7i64)), kind, &["`color`", "string", "i64"]);
@@ -209,8 +209,8 @@ fn a_value_of_a_wrong_type_is_refused_and_both_types_are_named() {
 
 #[test]
 fn what_a_field_is_not_for_is_refused() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
     let kind = ErrorKind::InvalidArgument;
     refused(reader.count(&gt("rank", 0i64)), kind, &["`rank`", "filterable"]);
     refused(reader.count(&exists("note")), kind, &["`note`", "filterable"]);
@@ -225,8 +225,8 @@ fn what_a_field_is_not_for_is_refused() {
 
 #[test]
 fn a_deadline_and_a_flag_cancel_queries_and_nothing_else() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
     let ask = |reader: &Reader| -> [Result<()>; 5] {
         let query = Query::new(gt("number", 9u64)).order_by(asc("rank"));
         let by = GroupBy { fields: vec!["color".into()], aggregates: Vec::new() };
@@ -252,8 +252,8 @@ fn a_deadline_and_a_flag_cancel_queries_and_nothing_else() {
 
 #[test]
 fn for_each_stops_where_the_callback_says_and_where_a_flag_does() {
-    let place = Place::new();
-    let (_, reader) = place.collection([("a", numbers(0, 70_000)), ("b", numbers(70_000, 70_000))]);
+    let temp = TestDir::new();
+    let (_, reader) = temp.collection([("a", numbers(0, 70_000)), ("b", numbers(70_000, 70_000))]);
     let query = Query::new(all()).order_by(desc("number"));
     let mut seen = Vec::new();
     let stop_at =
@@ -297,14 +297,14 @@ fn for_each_stops_where_the_callback_says_and_where_a_flag_does() {
 
 #[test]
 fn a_dynamic_schema_follows_the_documents() {
-    let place = Place::new();
+    let temp = TestDir::new();
     let mut builder = PartitionBuilder::new(Schema::dynamic(Roles::FULL));
     builder.add(&Document::new().set("a", 1i64)).unwrap();
     builder.add(&Document::new().set("b", "x").set("a", 2i64)).unwrap();
     let wrong = builder.add(&Document::new().set("a", "text").set("c", 1i64));
     refused(wrong, ErrorKind::InvalidArgument, &["`a`"]);
     assert_eq!(builder.schema().fields().len(), 2, "a refused document leaves no field behind");
-    let (_, reader) = place.collection([("p", builder)]);
+    let (_, reader) = temp.collection([("p", builder)]);
     assert_eq!(reader.count(&not(exists("b"))).unwrap(), 1);
     assert_eq!(found_b(&reader), [Some("x".into()), None]);
 }

@@ -1,6 +1,6 @@
 //! The example of README.md, compiled and run as it stands there.
 
-use super::Place;
+use super::TestDir;
 use firndb::search::{
     Collection, Document, Field, PartitionBuilder, Roles, Schema, Type, parse_query,
 };
@@ -48,7 +48,7 @@ fn the_example_of_the_readme_works() {
         "// End.",
     );
     assert_eq!(here, readme, "write into readme.rs what README.md says now");
-    let place = Place::new();
-    let printed = example(&place.path("rooms")).unwrap();
+    let temp = TestDir::new();
+    let printed = example(&temp.path("rooms")).unwrap();
     assert_eq!(printed, ["a room in Oslo for 7", "a room in Oslo for 12.5"]);
 }

@@ -1,7 +1,7 @@
 //! Tables of every format version that was released: they open, give what they gave, and are built
 //! anew byte by byte.
 
-use super::Place;
+use super::TestDir;
 use firndb::ErrorKind;
 use firndb::table::{
     Access, ApproximateBuilder, ApproximateOptions, ApproximateTable, BuildOptions, Compression,
@@ -136,15 +136,15 @@ fn golden_tables_answer_as_they_did() {
 
 #[test]
 fn the_same_records_give_the_same_tables() {
-    let place = Place::new();
-    let same = |name: &str| fs::read(golden(name)).unwrap() == fs::read(place.path(name)).unwrap();
+    let temp = TestDir::new();
+    let same = |name: &str| fs::read(golden(name)).unwrap() == fs::read(temp.path(name)).unwrap();
     for (name, options, records) in tables() {
-        build(&place.path(name), &options, &records);
+        build(&temp.path(name), &options, &records);
         // Another release of zstd may pack otherwise; what was packed is compared above.
         let by_zstd = options.compression != Compression::None;
         assert!(same(name) || by_zstd, "{name}: {CHANGED}");
     }
-    build_approximate(&place.path(APPROXIMATE));
+    build_approximate(&temp.path(APPROXIMATE));
     assert!(same(APPROXIMATE), "{CHANGED}");
 }
 

@@ -271,7 +271,7 @@ fn a_power_cut_while_a_collection_is_created_leaves_it_whole_or_not_there() {
 }
 
 /// A first change that fails when it has a partition already, and takes the collection back.
-fn build_in_vain(disk: Arc<SimDisk>) -> Result<()> {
+fn build_and_withdraw(disk: Arc<SimDisk>) -> Result<()> {
     let collection = create(&disk)?;
     let mut change = collection.change()?;
     change.put("a", builder(1, 6))?;
@@ -295,10 +295,10 @@ fn can_be_built(disk: Arc<SimDisk>, is_withdrawn: bool) -> std::result::Result<(
 
 #[test]
 fn a_collection_that_is_taken_back_does_not_stand_in_the_way() {
-    let images = SimDisk::new().each_crash(SEED, 20, build_in_vain, |label, done, image| {
+    let images = SimDisk::new().each_crash(SEED, 20, build_and_withdraw, |label, done, image| {
         assert_eq!(can_be_built(image, done.is_ok()), Ok(()), "{label}");
     });
-    let faults = SimDisk::new().each_fault(build_in_vain, |label, done, disk| {
+    let faults = SimDisk::new().each_fault(build_and_withdraw, |label, done, disk| {
         assert_eq!(can_be_built(disk, done.is_ok()), Ok(()), "{label}");
     });
     println!("seed {SEED}: {images} images, {faults} faults");

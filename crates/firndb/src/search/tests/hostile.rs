@@ -1,10 +1,10 @@
-//! Damage with checksums that fit, as somebody who means harm would make it: no panic, no hang, no
+//! Damage with checksums that fit, as somebody who means reads would make it: no panic, no hang, no
 //! huge allocation. What the answers are is not specified.
 //!
 //! The damaged collections are read in a process of their own, so that its memory can be measured
 //! and its end enforced.
 
-use super::shelf::{Files, answers, files, large_files};
+use super::sample_files::{Files, answers, files, large_files};
 use crate::bytes::testing::{Forged, damage};
 use crate::disk::envelope::{Kind, kind_of};
 use crate::search::format::global;
@@ -43,12 +43,12 @@ fn forge(rng: &mut Rng, files: &Files) -> (Files, String) {
     let (old, new) = seal(&mut file);
     let label = format!("{}, section {:#x}", path.display(), file.id(i));
     files.insert(path, file.0);
-    admit(&mut files, &old, &new);
+    update_content_id(&mut files, &old, &new);
     (files, label)
 }
 
 /// Replaces the content id of a file in the set that names it.
-fn admit(files: &mut Files, old: &[u8], new: &[u8]) {
+fn update_content_id(files: &mut Files, old: &[u8], new: &[u8]) {
     for bytes in files.values_mut() {
         if kind_of(bytes).unwrap().0 != Kind::PartitionSet as u32 {
             continue;
@@ -64,7 +64,7 @@ fn admit(files: &mut Files, old: &[u8], new: &[u8]) {
 }
 
 /// What reading forged files did.
-struct Harm {
+struct ForgedReads {
     rng: Rng,
     /// Memory before it began, in KiB.
     before: Option<u64>,
@@ -73,7 +73,7 @@ struct Harm {
     longest: Duration,
 }
 
-impl Harm {
+impl ForgedReads {
     fn read(&mut self, whole: &Files, damages: u64) {
         for n in 0..damages {
             let (files, label) = forge(&mut self.rng, whole);
@@ -102,21 +102,21 @@ fn read_forged_files() {
     let mut forged = Forged(same.values().next().unwrap().clone());
     let (old, new) = seal(&mut forged);
     assert!(old == new, "the seal of an undamaged file is its own");
-    admit(&mut same, &old, &new);
+    update_content_id(&mut same, &old, &new);
     assert!(same == whole);
 
-    let mut harm = Harm {
+    let mut reads = ForgedReads {
         rng: Rng(SEED),
         before: memory("VmPeak:"),
         answered: 0,
         refused: 0,
         longest: Duration::ZERO,
     };
-    harm.read(&whole, DAMAGES);
+    reads.read(&whole, DAMAGES);
     for (documents, damages) in LARGE {
-        harm.read(&large_files(documents), damages);
+        reads.read(&large_files(documents), damages);
     }
-    let Harm { before, answered, refused, longest, .. } = harm;
+    let ForgedReads { before, answered, refused, longest, .. } = reads;
     let grown = memory("VmPeak:").zip(before).map(|(now, before)| now - before);
     let block = std::hint::black_box(vec![0u8; (MEMORY_KIB as usize) << 10]);
     let seen = memory("VmPeak:").zip(grown).is_none_or(|(now, _)| now > before.unwrap());

@@ -3,9 +3,9 @@
 //! `FIRNDB_MODEL_QUERIES=200000` asks more (with `--release`); `FIRNDB_SEED=...` replays the
 //! collection that a failure names.
 
-use super::ask::Asker;
 use super::number_from_env;
-use super::world::{Scale, World};
+use super::random_collection::{RandomCollection, Scale};
+use super::random_queries::QueryGenerator;
 use crate::search::model::query::{Query, all, and, asc, between, eq, not, or};
 use crate::search::partition::Partition;
 use crate::search::simd::kernels::tests::with_each_version;
@@ -21,11 +21,11 @@ use std::thread;
 const BASE_SEED: u64 = 0xF12D_0000;
 const WIDE_SEED: u64 = 0xF12D_FFFF_0000;
 const FORCED_SEED: u64 = 0xF12D_8000;
-const WORLDS: u64 = 13;
+const COLLECTIONS: u64 = 13;
 /// Only those of `several_threads_answer_as_the_model` are long enough to be shared by them.
 const THREADS: usize = 3;
 const QUERIES: u64 = 5_000;
-const QUERIES_PER_WORLD: u64 = 50;
+const QUERIES_PER_COLLECTION: u64 = 50;
 
 /// Collections with points that hold values, among the questions.
 const BY_VALUE: &str = "collections with points by value";
@@ -33,7 +33,7 @@ const BY_VALUE: &str = "collections with points by value";
 /// Tells what was asked when a test panics, in the engine or in a comparison.
 struct Context<'a> {
     seed: u64,
-    world: &'a World,
+    case: &'a RandomCollection,
     query: &'a dyn Debug,
     text: String,
 }
@@ -41,8 +41,8 @@ struct Context<'a> {
 impl Drop for Context<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            let Context { seed, world, query, text } = self;
-            eprintln!("replay with FIRNDB_SEED={seed:#x}\n{}", world.describe());
+            let Context { seed, case, query, text } = self;
+            eprintln!("replay with FIRNDB_SEED={seed:#x}\n{}", case.describe());
             eprintln!("asked: {text}\n{query:?}");
         }
     }
@@ -62,23 +62,23 @@ impl Counts {
 fn answers_are_those_of_the_model() {
     let mut counts = Counts::default();
     if let Some(seed) = number_from_env("FIRNDB_SEED") {
-        interrogate(seed, &mut counts);
+        check_collection(seed, &mut counts);
         println!("seed {seed:#x}: {:?}", counts.0);
         return;
     }
     let wanted = number_from_env("FIRNDB_MODEL_QUERIES").unwrap_or(QUERIES);
-    let worlds = wanted.div_ceil(QUERIES_PER_WORLD);
+    let collections = wanted.div_ceil(QUERIES_PER_COLLECTION);
     println!("base seed {BASE_SEED:#x}");
-    interrogate_all(BASE_SEED..BASE_SEED + worlds, &mut counts);
+    check_collections(BASE_SEED..BASE_SEED + collections, &mut counts);
     let total: u64 = counts.0.values().sum();
-    println!("{total} questions about {worlds} collections: {:?}", counts.0);
+    println!("{total} questions about {collections} collections: {:?}", counts.0);
     assert!(total >= wanted && counts.0.len() >= 12, "some kind of question was never asked");
     assert!(counts.0.contains_key(BY_VALUE), "no collection had points that hold values");
 }
 
 /// Asks about the collections of some seeds, on all processors: each has its own disk and numbers,
 /// so that a failure is the same alone.
-fn interrogate_all(seeds: Range<u64>, counts: &mut Counts) {
+fn check_collections(seeds: Range<u64>, counts: &mut Counts) {
     let next = AtomicU64::new(seeds.start);
     let ask = || {
         let mut counts = Counts::default();
@@ -88,7 +88,7 @@ fn interrogate_all(seeds: Range<u64>, counts: &mut Counts) {
                 return counts;
             }
             let _stop = StopOnPanic(&next, seeds.end);
-            interrogate(seed, &mut counts);
+            check_collection(seed, &mut counts);
         }
     };
     thread::scope(|scope| {
@@ -113,14 +113,14 @@ impl Drop for StopOnPanic<'_> {
 }
 
 /// Asks about the collection of one seed.
-fn interrogate(seed: u64, counts: &mut Counts) {
+fn check_collection(seed: u64, counts: &mut Counts) {
     let mut rng = Rng(seed);
-    let world = World::new(&mut rng, Scale::of(seed));
-    let reader = world.store.collection.reader().with_threads(THREADS);
+    let case = RandomCollection::new(&mut rng, Scale::of(seed));
+    let reader = case.store.collection.reader().with_threads(THREADS);
     let whole = Query::new(Filter::All);
     {
-        let _context = Context { seed, world: &world, query: &whole, text: String::new() };
-        check_whole(&world, &reader);
+        let _context = Context { seed, case: &case, query: &whole, text: String::new() };
+        check_whole(&case, &reader);
     }
     match rng.below(3) {
         0 => reader.warm().unwrap(),
@@ -133,13 +133,14 @@ fn interrogate(seed: u64, counts: &mut Counts) {
     if reader.set.partitions.iter().any(|part| by_value(part)) {
         counts.add(BY_VALUE);
     }
-    let asker = Asker::new(&world, reader.schema());
-    for _ in 0..QUERIES_PER_WORLD {
-        let query = asker.query(&mut rng);
+    let generator = QueryGenerator::new(&case, reader.schema());
+    for _ in 0..QUERIES_PER_COLLECTION {
+        let query = generator.query(&mut rng);
         let text = query.to_string();
-        let _context = Context { seed, world: &world, query: &query, text };
-        let interview = Interview { world: &world, reader: &reader, asker: &asker, query: &query };
-        let kind = interview.ask(&mut rng);
+        let _context = Context { seed, case: &case, query: &query, text };
+        let check =
+            QueryCheck { case: &case, reader: &reader, generator: &generator, query: &query };
+        let kind = check.ask(&mut rng);
         counts.add(kind);
     }
 }
@@ -148,18 +149,18 @@ fn interrogate(seed: u64, counts: &mut Counts) {
 #[test]
 fn every_instruction_set_answers_as_the_model() {
     let mut versions = Vec::new();
-    for seed in FORCED_SEED..FORCED_SEED + WORLDS {
+    for seed in FORCED_SEED..FORCED_SEED + COLLECTIONS {
         let mut counts = Counts::default();
         versions.clear();
         with_each_version(|version| {
             // Small partitions do without most kernels.
             FORCED.set(Forced { large: true, list: Some(false), ..Forced::default() });
-            interrogate(seed, &mut counts);
+            check_collection(seed, &mut counts);
             FORCED.set(Forced::default());
             versions.push(version.to_string());
         });
     }
-    println!("base seed {FORCED_SEED:#x}, {WORLDS} worlds, {versions:?}");
+    println!("base seed {FORCED_SEED:#x}, {COLLECTIONS} collections, {versions:?}");
     assert_eq!(versions[0], "Portable");
 }
 
@@ -167,10 +168,10 @@ fn every_instruction_set_answers_as_the_model() {
 #[test]
 fn every_plan_answers_as_the_model() {
     let mut counts = Counts::default();
-    for seed in FORCED_SEED..FORCED_SEED + WORLDS {
+    for seed in FORCED_SEED..FORCED_SEED + COLLECTIONS {
         for (list, large) in [(None, true), (Some(true), true), (Some(false), true)] {
             FORCED.set(Forced { list, large, ..Forced::default() });
-            interrogate(seed, &mut counts);
+            check_collection(seed, &mut counts);
             FORCED.set(Forced::default());
         }
     }
@@ -181,9 +182,9 @@ fn every_plan_answers_as_the_model() {
 #[test]
 fn several_threads_answer_as_the_model() {
     let mut counts = Counts::default();
-    for seed in FORCED_SEED..FORCED_SEED + WORLDS {
+    for seed in FORCED_SEED..FORCED_SEED + COLLECTIONS {
         FORCED.set(Forced { threads: true, ..Forced::default() });
-        interrogate(seed, &mut counts);
+        check_collection(seed, &mut counts);
         FORCED.set(Forced::default());
     }
     println!("base seed {FORCED_SEED:#x}: {:?}", counts.0);
@@ -195,8 +196,8 @@ fn wide_ranges_are_those_of_the_model() {
     let (mut listed, mut scanned) = (false, false);
     for seed in WIDE_SEED..WIDE_SEED + 4 {
         let mut rng = Rng(seed);
-        let world = World::new(&mut rng, Scale::Large);
-        let reader = world.store.collection.reader();
+        let case = RandomCollection::new(&mut rng, Scale::Large);
+        let reader = case.store.collection.reader();
         let whole = Query::new(all()).order_by(asc("wide")).skip(5);
         let mut visited = Vec::new();
         let visit = |hit| {
@@ -204,14 +205,14 @@ fn wide_ranges_are_those_of_the_model() {
             ControlFlow::Continue(())
         };
         reader.for_each(&whole, visit).unwrap();
-        assert_same(&visited, &world.model.search(&whole), "a visit of all documents");
+        assert_same(&visited, &case.model.search(&whole), "a visit of all documents");
         let field = reader.schema().field("wide").unwrap().0;
         for (p, part) in reader.set.partitions.iter().enumerate() {
             let meta = reader.set.local(p, field).map(|field| part.meta(field));
             listed |= meta.is_some_and(|meta| meta.has_lists() && !meta.is_scanned());
             scanned |= meta.is_some_and(|meta| meta.is_scanned());
         }
-        let pool = &world.plan.sources.last().unwrap().pool;
+        let pool = &case.spec.sources.last().unwrap().pool;
         for _ in 0..100 {
             let (low, high) = (rng.below(pool.len()), rng.below(pool.len()));
             let (low, high) = (low.min(high), low.max(high));
@@ -222,8 +223,8 @@ fn wide_ranges_are_those_of_the_model() {
                 _ => and([range, not(eq("wide", pool[low].clone()))]),
             };
             let query = Query::new(or([filter.clone(), not(all())])).with_count();
-            let _context = Context { seed, world: &world, query: &query, text: query.to_string() };
-            let expected = world.model.search(&query);
+            let _context = Context { seed, case: &case, query: &query, text: query.to_string() };
+            let expected = case.model.search(&query);
             assert_same(&reader.search(&query).unwrap().hits, &expected, "hits");
             assert_same(&reader.count(&filter).unwrap(), &(expected.len() as u64), "count");
         }
@@ -232,8 +233,8 @@ fn wide_ranges_are_those_of_the_model() {
 }
 
 /// What needs no question.
-fn check_whole(world: &World, reader: &Reader) {
-    let model = &world.model;
+fn check_whole(case: &RandomCollection, reader: &Reader) {
+    let model = &case.model;
     assert_eq!(reader.len(), model.docs.len() as u64);
     assert_eq!(reader.is_empty(), model.docs.is_empty());
     let parts = reader.partitions();
@@ -261,17 +262,17 @@ fn assert_same<T: PartialEq + Debug>(got: &T, expected: &T, what: &str) {
     assert!(same, "{what}: the engine says\n{got:?}\nand the model\n{expected:?}");
 }
 
-struct Interview<'a> {
-    world: &'a World,
+struct QueryCheck<'a> {
+    case: &'a RandomCollection,
     reader: &'a Reader,
-    asker: &'a Asker<'a>,
+    generator: &'a QueryGenerator<'a>,
     query: &'a Query,
 }
 
-impl Interview<'_> {
+impl QueryCheck<'_> {
     /// Asks one question about the query; says which.
     fn ask(&self, rng: &mut Rng) -> &'static str {
-        let (reader, model) = (self.reader, &self.world.model);
+        let (reader, model) = (self.reader, &self.case.model);
         let filter = &self.query.filter;
         match rng.below(15) {
             0 | 1 => {
@@ -296,13 +297,13 @@ impl Interview<'_> {
             }
             6 | 7 => self.check_facets(rng),
             8 => {
-                let Some(field) = self.asker.one_field(rng) else { return "nothing" };
+                let Some(field) = self.generator.one_field(rng) else { return "nothing" };
                 let got = reader.aggregate(filter, &field.name).unwrap();
                 assert_same(&got, &model.aggregate(filter, &field.name), &field.name);
                 "aggregate"
             }
             9 => {
-                let Some(by) = self.asker.group_by(rng) else { return "nothing" };
+                let Some(by) = self.generator.group_by(rng) else { return "nothing" };
                 let got = reader.group_by(filter, &by).unwrap();
                 assert_same(&got, &model.group_by(filter, &by), &format!("{by:?}"));
                 "group by"
@@ -332,14 +333,14 @@ impl Interview<'_> {
 
     fn check_page(&self, query: &Query) {
         let page = self.reader.search(query).unwrap();
-        assert_same(&page.hits, &self.world.model.search(query), &query.to_string());
-        let count = self.world.model.matching(&query.filter).len() as u64;
+        assert_same(&page.hits, &self.case.model.search(query), &query.to_string());
+        let count = self.case.model.matching(&query.filter).len() as u64;
         assert_same(&page.count, &query.count.then_some(count), "count of the search");
     }
 
     /// The place of some document, which need not match, or a place that no document has.
     fn some_cursor(&self, rng: &mut Rng) -> Option<Cursor> {
-        let model = &self.world.model;
+        let model = &self.case.model;
         if model.hits.is_empty() {
             return None;
         }
@@ -366,7 +367,7 @@ impl Interview<'_> {
             if seen.len() > stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         self.reader.for_each(self.query, visit).unwrap();
-        let mut expected = self.world.model.search(self.query);
+        let mut expected = self.case.model.search(self.query);
         expected.truncate(stop + 1);
         assert_same(&seen, &expected, "for_each");
     }
@@ -374,9 +375,9 @@ impl Interview<'_> {
     fn check_facets(&self, rng: &mut Rng) -> &'static str {
         let disjunctive = rng.below(2) == 0;
         let count = 1 + rng.below(4);
-        let facets = (0..count).filter_map(|i| self.asker.facet(rng, disjunctive || i == 2));
+        let facets = (0..count).filter_map(|i| self.generator.facet(rng, disjunctive || i == 2));
         let facets: Vec<_> = facets.collect();
-        let (filter, model) = (&self.query.filter, &self.world.model);
+        let (filter, model) = (&self.query.filter, &self.case.model);
         let got = self.reader.facets(filter, &facets).unwrap();
         let expected: Vec<_> = facets.iter().map(|facet| model.facet(filter, facet)).collect();
         assert_same(&got, &expected, &format!("{facets:?}"));
@@ -385,12 +386,12 @@ impl Interview<'_> {
 
     /// What documents hold.
     fn check_documents(&self, rng: &mut Rng) {
-        let model = &self.world.model;
+        let model = &self.case.model;
         for _ in 0..20.min(model.hits.len()) {
             let hit = *rng.pick(&model.hits);
-            let doc = &model.docs[model.place(hit)];
+            let doc = &model.docs[model.index(hit)];
             assert_same(&&*self.reader.payload(hit).unwrap(), &&doc.payload[..], "payload");
-            for field in &self.asker.readable {
+            for field in &self.generator.readable {
                 let expected = &doc.values[model.field(&field.name)];
                 let got = self.reader.values(hit, &field.name).unwrap();
                 assert_same(&got, expected, &field.name);
@@ -403,8 +404,8 @@ impl Interview<'_> {
 
     /// Numbers of many hits, from one partition after another, are the values.
     fn check_numbers(&self, rng: &mut Rng) {
-        let hits: Vec<Hit> = self.world.model.hits.iter().copied().take(rng.below(40)).collect();
-        for field in &self.asker.readable {
+        let hits: Vec<Hit> = self.case.model.hits.iter().copied().take(rng.below(40)).collect();
+        for field in &self.generator.readable {
             let mut reader = self.reader.field(&field.name).unwrap();
             let expected: Vec<_> = hits.iter().map(|&hit| reader.value(hit).unwrap()).collect();
             let mut got = Vec::new();
@@ -445,7 +446,7 @@ impl Interview<'_> {
     fn check_pages(&self, rng: &mut Rng) -> &'static str {
         let by_cursor = rng.below(2) == 0;
         let whole = Query { skip: 0, limit: None, ..self.query.clone() };
-        let expected = self.world.model.search(&whole);
+        let expected = self.case.model.search(&whole);
         let size = 1 + expected.len().div_ceil(1 + rng.below(6));
         let mut page = Query { count: false, ..whole.limit(size as u64) };
         let mut seen = Vec::new();

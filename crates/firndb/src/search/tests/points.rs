@@ -1,7 +1,7 @@
 //! Points: windows of two fields are those document by document, in every kind of question, and
 //! damage is found.
 
-use super::verify::{Victim, open};
+use super::verify::{Template, open};
 use super::{merge_all, store};
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::search::format::{Ordered, part, section};
@@ -227,8 +227,8 @@ fn merged_partitions_have_the_points_of_all() {
 #[test]
 fn points_that_contradict_themselves_are_caught() {
     let rows = rows(&mut Rng(SEED + 3), 5_000);
-    let victim = Victim(bytes(builder(&rows)));
-    open(&victim.0).unwrap().verify().unwrap();
+    let template = Template(bytes(builder(&rows)));
+    open(&template.0).unwrap().verify().unwrap();
     let points = section(1, part::POINTS);
     let heads = 8 + 24 * 2;
     let end = heads + 8 * 79;
@@ -237,24 +237,24 @@ fn points_that_contradict_themselves_are_caught() {
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert!(error.message().contains(word), "no `{word}` in: {error}");
     };
-    caught(victim.section(points, |b| b[8] ^= 1), "its group has other bounds");
-    caught(victim.section(points, |b| b[8 + 24 + 16] ^= 1), "its group has other bounds");
-    caught(victim.section(points, |b| b[heads] ^= 1), "documents, its offsets say");
-    caught(victim.section(points, |b| b.truncate(b.len() - 8)), "do not end");
-    caught(victim.section(points, |b| b.truncate(90)), "points say 5000 documents");
-    caught(victim.section(points, |b| b[0] ^= 1), "");
-    caught(victim.section(points, |b| b[end] ^= 1), "");
+    caught(template.section(points, |b| b[8] ^= 1), "its group has other bounds");
+    caught(template.section(points, |b| b[8 + 24 + 16] ^= 1), "its group has other bounds");
+    caught(template.section(points, |b| b[heads] ^= 1), "documents, its offsets say");
+    caught(template.section(points, |b| b.truncate(b.len() - 8)), "do not end");
+    caught(template.section(points, |b| b.truncate(90)), "points say 5000 documents");
+    caught(template.section(points, |b| b[0] ^= 1), "");
+    caught(template.section(points, |b| b[end] ^= 1), "");
     // What both fields rely on is checked by the first of them.
-    caught(victim.meta(|_, metas| metas[1].in_points = false), "field `lon` is part of no point");
-    caught(victim.meta(|_, metas| metas[2].in_points = false), "field `lat` is part of no point");
-    caught(victim.meta(|schema, _| schema.points.clear()), "part of no point");
+    caught(template.meta(|_, metas| metas[1].in_points = false), "field `lon` is part of no point");
+    caught(template.meta(|_, metas| metas[2].in_points = false), "field `lat` is part of no point");
+    caught(template.meta(|schema, _| schema.points.clear()), "part of no point");
     // Every byte of the heads, and some of the leaves.
     // Documents of a leaf may change their places with each other: `lat` has no column to tell.
     let (mut found, mut passed, size) = (0, 0, std::cell::Cell::new(0));
-    victim.section(points, |bytes| size.set(bytes.len()));
+    template.section(points, |bytes| size.set(bytes.len()));
     for at in (0..end + 700).chain((end..size.get()).step_by(61)) {
         for flip in [1, 0x80, 0xFF] {
-            let forged = victim.section(points, |bytes| bytes[at] ^= flip);
+            let forged = template.section(points, |bytes| bytes[at] ^= flip);
             match open(&forged).and_then(|part| part.verify()) {
                 Ok(()) => passed += 1,
                 Err(error) => found += u32::from(error.kind() == ErrorKind::Corrupt),

@@ -1,7 +1,7 @@
 //! What the writer makes passes `verify`; what contradicts itself does not, whatever its checksums.
 
-use super::shelf::{files, large_files};
-use super::world::{Scale, World};
+use super::random_collection::{RandomCollection, Scale};
+use super::sample_files::{files, large_files};
 use super::{DIR, store};
 use crate::bytes::int::u64_at;
 use crate::bytes::monotonic::{self, Monotonic};
@@ -22,21 +22,21 @@ use std::path::Path;
 const SEED: u64 = 0x7E51_F1ED;
 
 /// The bytes of a partition, to be forged.
-pub(super) struct Victim(pub(super) Vec<u8>);
+pub(super) struct Template(pub(super) Vec<u8>);
 
-impl Victim {
+impl Template {
     /// The partition of this name on the shelf.
-    pub(super) fn of(name: &str) -> Victim {
+    pub(super) fn of(name: &str) -> Template {
         let files = if name == "large" { large_files(66_000) } else { files() };
         let is_it = |path: &Path| {
             let file = path.file_name().unwrap().to_str().unwrap();
             file.starts_with(&format!("{name}.")) && file.ends_with(".part.firn")
         };
-        Victim(files.into_iter().find(|(path, _)| is_it(path)).unwrap().1)
+        Template(files.into_iter().find(|(path, _)| is_it(path)).unwrap().1)
     }
 
     /// A partition with a key of each form of postings, and a field without a column.
-    pub(super) fn built() -> Victim {
+    pub(super) fn built() -> Template {
         let fields = [
             Field::new("id", Type::U64, Roles::FILTERABLE),
             Field::new("run", Type::String, Roles::FILTERABLE).multi(),
@@ -51,25 +51,25 @@ impl Victim {
             }
             builder.add(&document).unwrap();
         }
-        Victim::of_builder(builder)
+        Template::of_builder(builder)
     }
 
     /// A partition with a field that is scanned, but for the keys of the first and last documents.
-    fn scanned() -> Victim {
+    fn scanned() -> Template {
         let price = Field::new("price", Type::I64, Roles::FULL).scanned();
         let mut builder = PartitionBuilder::new(Schema::new([price]).unwrap());
         for n in 0..5_000i64 {
             builder.add(&Document::new().set("price", n * 7_919 % 900)).unwrap();
         }
-        Victim::of_builder(builder)
+        Template::of_builder(builder)
     }
 
-    pub(super) fn of_builder(builder: PartitionBuilder) -> Victim {
+    pub(super) fn of_builder(builder: PartitionBuilder) -> Template {
         let disk = SimDisk::new();
         disk.create_dir_all(Path::new(DIR)).unwrap();
         let path = Path::new(DIR).join("built");
         builder.write_on(&(disk.clone() as _), &path).unwrap();
-        Victim(disk.map(&path).unwrap().to_vec())
+        Template(disk.map(&path).unwrap().to_vec())
     }
 
     /// The file with its sections edited, and checksums that fit. Sections that are `None` go.
@@ -191,20 +191,21 @@ fn what_the_writer_makes_passes() {
     println!("seeds {SEED:#x}..{:#x}", SEED + rounds);
     for seed in SEED..SEED + rounds {
         let mut rng = Rng(seed);
-        let world = World::new(&mut rng, if seed == SEED { Scale::Large } else { Scale::Small });
-        let verified = world.store.collection.reader().verify();
-        assert!(verified.is_ok(), "seed {seed:#x}: {verified:?}\n{}", world.describe());
+        let case =
+            RandomCollection::new(&mut rng, if seed == SEED { Scale::Large } else { Scale::Small });
+        let verified = case.store.collection.reader().verify();
+        assert!(verified.is_ok(), "seed {seed:#x}: {verified:?}\n{}", case.describe());
     }
-    for victim in ["a", "b", "c", "d", "e", "g", "large"].map(Victim::of) {
-        check(&victim.0).unwrap();
-        check(&victim.forge(|_, bytes| Some(bytes))).unwrap();
+    for template in ["a", "b", "c", "d", "e", "g", "large"].map(Template::of) {
+        check(&template.0).unwrap();
+        check(&template.forge(|_, bytes| Some(bytes))).unwrap();
     }
-    check(&Victim::built().0).unwrap();
+    check(&Template::built().0).unwrap();
 }
 
 #[test]
 fn wrong_keys_are_caught() {
-    let a = Victim::of("a");
+    let a = Template::of("a");
     let keys = |field| section(field, part::KEYS);
     caught(a.sequence(keys(RATIO), |v| *v.last_mut().unwrap() = u64::MAX), &["`ratio`", "f64"]);
     caught(a.sequence(keys(ON), |v| *v = vec![1, 2]), &["`on`", "bool"]);
@@ -219,7 +220,7 @@ fn wrong_keys_are_caught() {
 
 #[test]
 fn wrong_sums_are_caught() {
-    let a = Victim::of("a");
+    let a = Template::of("a");
     let offsets = |field| section(field, part::OFFSETS);
     caught(a.sequence(offsets(N), |v| *v.last_mut().unwrap() += 1), &["`n`", "offsets go from 0"]);
     caught(a.sequence(offsets(DAY), |v| v[0] = 1), &["`day`", "offsets go from 1"]);
@@ -231,7 +232,7 @@ fn wrong_sums_are_caught() {
 
 #[test]
 fn wrong_postings_are_caught() {
-    let a = Victim::of("a");
+    let a = Template::of("a");
     assert_eq!(a.fields()[KEY].slice_bits, 8, "a byte a document");
     let slices = section(KEY, part::SLICES);
     caught(a.section(slices, |b| b.swap(0, 1)), &["`key`", "key 0", "out of place"]);
@@ -243,7 +244,7 @@ fn wrong_postings_are_caught() {
     let wider = |m: &mut Vec<FieldMeta>| m[KEY].slice_bits = 9;
     caught(a.meta(|_, m| wider(m)), &["`key`", "9 bits are not those"]);
 
-    let built = Victim::built();
+    let built = Template::built();
     let (id, bits) = (section(0, part::SLICES), built.fields()[0].slice_bits);
     assert_eq!(built.fields()[0].column_bits, None);
     // Key 0 has documents 0 and 590, key 1 document 253.
@@ -260,7 +261,7 @@ fn wrong_postings_are_caught() {
 
 #[test]
 fn wrong_divided_lists_are_caught() {
-    let large = Victim::of("large");
+    let large = Template::of("large");
     let (lists, places) = (section(KEY, part::SLICES), section(KEY, part::PLACES));
     assert_eq!(large.fields()[KEY].slice_bits, DIVIDED);
     // A list begins with its length and high bits.
@@ -291,7 +292,7 @@ fn wrong_bitsets_are_caught() {
         (0..2).filter(|tag| n % (9 + tag) == 0).for_each(|tag| document.push("tag", tag));
         builder.add(&document).unwrap();
     }
-    let built = Victim::of_builder(builder);
+    let built = Template::of_builder(builder);
     let bitsets = section(0, part::BITSETS);
     // Two bitsets of 141 words.
     let damaged = |edit: &dyn Fn(&mut Vec<u8>)| built.section(bitsets, edit);
@@ -306,7 +307,7 @@ fn wrong_bitsets_are_caught() {
 
 #[test]
 fn wrong_exceptions_are_caught() {
-    let built = Victim::built();
+    let built = Template::built();
     let list = section(1, part::SPECIAL_FORMS);
     assert_eq!(
         built.fields()[1].special_forms,
@@ -330,7 +331,7 @@ fn wrong_exceptions_are_caught() {
 
 #[test]
 fn wrong_keys_in_columns_are_caught() {
-    let large = Victim::of("large");
+    let large = Template::of("large");
     let meta = large.fields()[RATIO];
     let (list, column) = (section(RATIO, part::SPECIAL_FORMS), section(RATIO, part::COLUMN));
     assert_eq!((meta.special_forms, meta.distinct), (31, 31), "all keys are found in the column");
@@ -345,7 +346,7 @@ fn wrong_keys_in_columns_are_caught() {
     caught(large.section(list, |b| b[24 + 8] = 8), &["`ratio`", "key 1", "offset"]);
     caught(large.section(list, |b| b[24 + 16] += 1), &["`ratio`", "special forms before key 1"]);
     // Several values, and more bits than are scanned.
-    let built = Victim::built();
+    let built = Template::built();
     let in_column = |b: &mut Vec<u8>| b[24 + 4..24 + 8].fill(0xFF);
     let of = section(1, part::SPECIAL_FORMS);
     caught(built.section(of, in_column), &["`run`", "no column that can be scanned"]);
@@ -353,7 +354,7 @@ fn wrong_keys_in_columns_are_caught() {
 
 #[test]
 fn wrong_scanned_fields_are_caught() {
-    let built = Victim::scanned();
+    let built = Template::scanned();
     let meta = built.fields()[0];
     let (first, end) = meta.scanned;
     assert!(0 < first && first < end && end < meta.distinct, "{first} to {end}");
@@ -379,7 +380,7 @@ fn wrong_scanned_fields_are_caught() {
 
 #[test]
 fn wrong_columns_are_caught() {
-    let a = Victim::of("a");
+    let a = Template::of("a");
     let metas = a.fields();
     let bits = |field: usize| metas[field].column_bits.unwrap();
     let of = |field| section(field, part::COLUMN);
@@ -398,7 +399,7 @@ fn wrong_columns_are_caught() {
 
 #[test]
 fn wrong_meta_data_are_caught() {
-    let a = Victim::of("a");
+    let a = Template::of("a");
     let ordered = |field: usize, ordered| a.meta(move |_, m| m[field].ordered = ordered);
     caught(ordered(DAY, Ordered::Descending), &["`day`", "column"]);
     caught(ordered(DAY, Ordered::No), &["section 0x104 is missing"]);
@@ -410,18 +411,18 @@ fn wrong_meta_data_are_caught() {
     caught(a.meta(|s, _| s.order = vec![asc("day"), asc("n")]), &["order"]);
     caught(a.meta(|s, _| s.order = vec![asc("key")]), &["`key`"]);
     caught(a.meta(|s, _| s.order = vec![asc("nope")]), &["`nope`"]);
-    let c = Victim::of("c");
+    let c = Template::of("c");
     caught(c.meta(|s, _| s.order.reverse()), &["order"]);
     let column = section(KEPT, part::COLUMN);
     caught(a.forge(|id, bytes| (id != column).then_some(bytes)), &["is missing"]);
     let hidden = a.forge(|id, bytes| (id != column).then_some(bytes));
-    let hidden = Victim(hidden).meta(|_, m| m[KEPT].column_bits = None);
+    let hidden = Template(hidden).meta(|_, m| m[KEPT].column_bits = None);
     caught(hidden, &["`kept`", "column"]);
 }
 
 #[test]
 fn wrong_payloads_are_caught() {
-    let (a, b) = (Victim::of("a"), Victim::of("b"));
+    let (a, b) = (Template::of("a"), Template::of("b"));
     let offsets = global::OFFSETS;
     caught(a.sequence(offsets, |v| *v.last_mut().unwrap() -= 1), &["payload offsets"]);
     caught(a.section(offsets, |b| b[8 + 16..][..8].fill(0)), &["payload offsets"]);

@@ -24,13 +24,13 @@ pub(crate) type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// A disk that nobody writes to.
 #[derive(Debug)]
-struct Shelf(Files);
+struct ReadOnlyDisk(Files);
 
 fn read_only(path: &Path) -> Error {
     Error::io("write to", path, io::ErrorKind::ReadOnlyFilesystem.into())
 }
 
-impl Disk for Shelf {
+impl Disk for ReadOnlyDisk {
     fn hold(self: Arc<Self>, _: &Path) -> Result<DiskRef> {
         Ok(self)
     }
@@ -150,7 +150,7 @@ impl Disk for Shelf {
 
 /// Opens the collection that these files are.
 pub(crate) fn reader(files: &Files) -> Result<Reader> {
-    let disk: DiskRef = Arc::new(Shelf(files.clone()));
+    let disk: DiskRef = Arc::new(ReadOnlyDisk(files.clone()));
     Ok(Collection::open_on(disk, Path::new(DIR))?.reader())
 }
 
@@ -305,7 +305,7 @@ fn documents<T: std::fmt::Debug>(
 }
 
 /// Questions that touch every structure.
-pub(crate) const BATTERY: [Question; 39] = [
+pub(crate) const QUESTIONS: [Question; 39] = [
     ("partitions", |r| Ok(format!("{:?}", r.partitions()))),
     ("all", |r| count(r, all())),
     ("a word", |r| count(r, eq("word", "w7"))),
@@ -361,7 +361,7 @@ pub(crate) const BATTERY: [Question; 39] = [
 /// The answers to the whole battery.
 pub(crate) fn answers(files: &Files) -> Vec<Result<String>> {
     match reader(files) {
-        Ok(reader) => BATTERY.iter().map(|(_, ask)| ask(&reader)).collect(),
+        Ok(reader) => QUESTIONS.iter().map(|(_, ask)| ask(&reader)).collect(),
         Err(e) => vec![Err(e)],
     }
 }

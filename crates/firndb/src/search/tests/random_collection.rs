@@ -4,7 +4,7 @@
 //! The engine has ways of its own for partitions of different sizes, so collections come in three:
 //! see [`Scale`].
 
-use super::naive::{Doc, Model, compare};
+use super::reference::{Doc, Model, compare};
 use super::{Store, store};
 use crate::search::model::query::{OrderBy, Query, all, asc, desc};
 use crate::search::model::schema::{Field, Payload, Roles, Schema};
@@ -37,14 +37,14 @@ impl Scale {
 }
 
 /// A collection on a simulated disk, and its model.
-pub(crate) struct World {
-    pub plan: Plan,
+pub(crate) struct RandomCollection {
+    pub spec: CollectionSpec,
     pub store: Store,
     pub model: Model,
 }
 
 /// What partitions are made of.
-pub(crate) struct Plan {
+pub(crate) struct CollectionSpec {
     pub schema: Schema,
     /// One for each field: of the schema, or those that documents will bring.
     pub sources: Vec<Source>,
@@ -52,7 +52,7 @@ pub(crate) struct Plan {
     /// Payloads of up to so many bytes.
     pub payload: usize,
     /// Some partitions do not know the fields that none of their documents has.
-    pub forgetful: bool,
+    pub omit_unused: bool,
 }
 
 /// Where the values of a field come from.
@@ -60,18 +60,18 @@ pub(crate) struct Source {
     pub field: Field,
     /// Distinct values, ascending.
     pub pool: Vec<Value>,
-    habit: Habit,
+    distribution: Distribution,
     /// Documents without a value, in 100.
     missing: usize,
-    /// They stand together, so that fields have to do with each other.
-    together: bool,
+    /// They stand clustered, so that fields have to do with each other.
+    clustered: bool,
     /// Values of a document at most.
     most: usize,
 }
 
 /// How documents choose from the pool.
 #[derive(Clone, Copy, Debug)]
-enum Habit {
+enum Distribution {
     Uniform,
     /// The first values of the pool are much more frequent.
     Skewed,
@@ -80,55 +80,55 @@ enum Habit {
     /// Almost all documents have the first value.
     Rare,
     /// Ascending with the document number.
-    Rising,
+    Ascending,
 }
 
-impl World {
-    pub fn new(rng: &mut Rng, scale: Scale) -> World {
-        let plan = Plan::new(rng, scale);
-        World::of(plan, rng)
+impl RandomCollection {
+    pub fn new(rng: &mut Rng, scale: Scale) -> RandomCollection {
+        let spec = CollectionSpec::new(rng, scale);
+        RandomCollection::of(spec, rng)
     }
 
-    pub fn of(plan: Plan, rng: &mut Rng) -> World {
+    pub fn of(spec: CollectionSpec, rng: &mut Rng) -> RandomCollection {
         let store = store();
         let mut parts = Vec::new();
         let mut change = store.collection.change().unwrap();
         let forced = FORCED.get();
         FORCED.set(Forced { forms: true, ..forced });
-        for (n, &size) in plan.sizes.iter().enumerate() {
+        for (n, &size) in spec.sizes.iter().enumerate() {
             let name = format!("{}{n}", rng.pick(&["p", "part-", "P.", "2013-", "_"]));
-            let (builder, docs) = plan.partition(rng, size);
+            let (builder, docs) = spec.partition(rng, size);
             change.put(&name, builder).unwrap();
             parts.push((name, docs));
         }
         FORCED.set(forced);
         change.commit().unwrap();
-        let model = Model::new(plan.fields(), parts);
-        World { plan, store, model }
+        let model = Model::new(spec.fields(), parts);
+        RandomCollection { spec, store, model }
     }
 
     /// The schema and the sizes in words, for messages.
     pub fn describe(&self) -> String {
-        let mut text = format!("partitions {:?} of {:?}\n", self.plan.sizes, self.model.names);
-        for source in &self.plan.sources {
-            let Source { field, pool, habit, missing, most, .. } = source;
+        let mut text = format!("partitions {:?} of {:?}\n", self.spec.sizes, self.model.names);
+        for source in &self.spec.sources {
+            let Source { field, pool, distribution, missing, most, .. } = source;
             let (distinct, roles) = (pool.len(), field.roles);
             let _ = writeln!(
                 text,
-                "{} {}: {distinct} values, {habit:?}, {missing}% missing, 0..={most}, {roles:?}",
+                "{} {}: {distinct} values, {distribution:?}, {missing}% missing, 0..={most}, {roles:?}",
                 field.name,
                 field.ty.name()
             );
         }
-        let Schema { dynamic, order, payload, points, .. } = &self.plan.schema;
+        let Schema { dynamic, order, payload, points, .. } = &self.spec.schema;
         let _ = writeln!(text, "dynamic {dynamic:?}, order {order:?}, payload {payload:?}");
         let _ = writeln!(text, "points {points:?}");
         text
     }
 }
 
-impl Plan {
-    pub fn new(rng: &mut Rng, scale: Scale) -> Plan {
+impl CollectionSpec {
+    pub fn new(rng: &mut Rng, scale: Scale) -> CollectionSpec {
         let dynamic = (rng.below(6) == 0).then(|| match rng.below(3) {
             0 => Roles::FULL,
             1 => Roles::FILTERABLE,
@@ -143,9 +143,9 @@ impl Plan {
             .map(|i| Source::new(rng, format!("f{i}"), dynamic, most_values))
             .collect();
         if dynamic.is_none() && rng.below(3) == 0 {
-            let place = rng.below(2) == 0;
-            sources.extend(["x", "y"].map(|name| match place {
-                true => Source::place(rng, name, most_values),
+            let dense = rng.below(2) == 0;
+            sources.extend(["x", "y"].map(|name| match dense {
+                true => Source::dense_coordinate(rng, name, most_values),
                 false => Source::coordinate(rng, name, most_values),
             }));
         }
@@ -170,7 +170,7 @@ impl Plan {
         if schema.field("x").is_some() {
             schema = schema.point("y", "x").unwrap();
         }
-        Plan { schema, sources, sizes, payload, forgetful: true }
+        CollectionSpec { schema, sources, sizes, payload, omit_unused: true }
     }
 
     pub fn fields(&self) -> Vec<Field> {
@@ -203,7 +203,7 @@ impl Plan {
             let i = self.sources.iter().position(|s| s.field.name == name).unwrap();
             docs.iter().any(|doc| !doc.values[i].is_empty())
         };
-        if schema.is_dynamic() || (self.forgetful && docs.len() % 2 == 1) {
+        if schema.is_dynamic() || (self.omit_unused && docs.len() % 2 == 1) {
             schema.order.retain(|key| brought(&key.field));
             schema.fields.retain(|field| brought(&field.name));
         }
@@ -286,27 +286,33 @@ impl Source {
         let count = 1 + rng.below(cardinality);
         let missing = if field.nullable { *rng.pick(&[0, 0, 5, 50, 99, 100]) } else { 0 };
         let most = if multi { *rng.pick(&[1, 2, 5, 30]) } else { 1 };
-        let habits = [Habit::Uniform, Habit::Skewed, Habit::Runs, Habit::Rare, Habit::Rising];
-        let (habit, together) = (*rng.pick(&habits), rng.below(3) == 0);
-        Source { field, pool: pool(rng, ty, count), habit, missing, together, most }
+        let distributions = [
+            Distribution::Uniform,
+            Distribution::Skewed,
+            Distribution::Runs,
+            Distribution::Rare,
+            Distribution::Ascending,
+        ];
+        let (distribution, clustered) = (*rng.pick(&distributions), rng.below(3) == 0);
+        Source { field, pool: pool(rng, ty, count), distribution, missing, clustered, most }
     }
 
     /// A part of a point.
     fn coordinate(rng: &mut Rng, name: &str, most_values: usize) -> Source {
         loop {
-            let Source { pool, habit, missing, together, field, .. } =
+            let Source { pool, distribution, missing, clustered, field, .. } =
                 Source::new(rng, name.into(), None, most_values);
             if field.ty.is_fixed() {
                 let stored = rng.below(3) == 0;
                 let roles = Roles { stored, ..Roles::FILTERABLE };
                 let field = Field { roles, multi: false, ..field };
-                return Source { field, pool, habit, missing, together, most: 1 };
+                return Source { field, pool, distribution, missing, clustered, most: 1 };
             }
         }
     }
 
     /// A part of a point that may hold values: many keys near each other.
-    fn place(rng: &mut Rng, name: &str, most_values: usize) -> Source {
+    fn dense_coordinate(rng: &mut Rng, name: &str, most_values: usize) -> Source {
         let mut field = Field::new(name, Type::I64, Roles::FILTERABLE);
         field.nullable = rng.below(2) == 0;
         let missing = if field.nullable { *rng.pick(&[0, 5, 50]) } else { 0 };
@@ -314,8 +320,9 @@ impl Source {
         let start = rng.below(2_000) as i64 - 1_000;
         let value = |i: usize| Value::I64(start + (i * step + i % 3 % step) as i64);
         let pool = (0..count).map(value).collect();
-        let (habit, together) = (*rng.pick(&[Habit::Uniform, Habit::Skewed]), rng.below(3) == 0);
-        Source { field, pool, habit, missing, together, most: 1 }
+        let (distribution, clustered) =
+            (*rng.pick(&[Distribution::Uniform, Distribution::Skewed]), rng.below(3) == 0);
+        Source { field, pool, distribution, missing, clustered, most: 1 }
     }
 
     /// A field of which every document has one of many fixed-width values: for wide ranges over
@@ -329,13 +336,21 @@ impl Source {
         field.scanned = dynamic.is_none() && rng.below(2) == 0;
         let more = *rng.pick(&[10, 1_000, 100_000]);
         let count = 65 + rng.below(more);
-        let habit = *rng.pick(&[Habit::Uniform, Habit::Skewed, Habit::Uniform]);
-        Source { field, pool: pool(rng, ty, count), habit, missing: 0, together: false, most: 1 }
+        let distribution =
+            *rng.pick(&[Distribution::Uniform, Distribution::Skewed, Distribution::Uniform]);
+        Source {
+            field,
+            pool: pool(rng, ty, count),
+            distribution,
+            missing: 0,
+            clustered: false,
+            most: 1,
+        }
     }
 
     /// The values of document `n` of `size`: ascending, distinct.
     fn values(&self, rng: &mut Rng, n: usize, size: usize) -> Vec<Value> {
-        let chance = if self.together { n * 100 / size } else { rng.below(100) };
+        let chance = if self.clustered { n * 100 / size } else { rng.below(100) };
         if chance < self.missing {
             return Vec::new();
         }
@@ -348,17 +363,17 @@ impl Source {
 
     fn pick(&self, rng: &mut Rng, n: usize, size: usize) -> usize {
         let distinct = self.pool.len();
-        match self.habit {
-            Habit::Uniform => rng.below(distinct),
-            Habit::Skewed => {
+        match self.distribution {
+            Distribution::Uniform => rng.below(distinct),
+            Distribution::Skewed => {
                 let most = 1 + rng.below(distinct);
                 rng.below(most)
             }
-            Habit::Runs if rng.below(50) == 0 => rng.below(distinct),
-            Habit::Runs => (n / 97).wrapping_mul(7) % distinct,
-            Habit::Rare if rng.below(40) == 0 => rng.below(distinct),
-            Habit::Rare => 0,
-            Habit::Rising => n * distinct / size,
+            Distribution::Runs if rng.below(50) == 0 => rng.below(distinct),
+            Distribution::Runs => (n / 97).wrapping_mul(7) % distinct,
+            Distribution::Rare if rng.below(40) == 0 => rng.below(distinct),
+            Distribution::Rare => 0,
+            Distribution::Ascending => n * distinct / size,
         }
     }
 }

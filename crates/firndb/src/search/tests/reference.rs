@@ -45,13 +45,13 @@ struct Column {
 const MISSING: u32 = u32::MAX;
 
 impl Column {
-    fn of(&self, place: usize) -> &[u32] {
-        &self.numbers[self.starts[place]..self.starts[place + 1]]
+    fn of(&self, index: usize) -> &[u32] {
+        &self.numbers[self.starts[index]..self.starts[index + 1]]
     }
 
     /// The smallest value.
-    fn first(&self, place: usize) -> u32 {
-        self.of(place).first().copied().unwrap_or(MISSING)
+    fn first(&self, index: usize) -> u32 {
+        self.of(index).first().copied().unwrap_or(MISSING)
     }
 
     fn value(&self, number: u32) -> Option<&Value> {
@@ -95,7 +95,7 @@ impl Model {
     }
 
     /// The number of a hit in `docs`.
-    pub fn place(&self, hit: Hit) -> usize {
+    pub fn index(&self, hit: Hit) -> usize {
         self.hits.binary_search(&hit).unwrap()
     }
 
@@ -119,7 +119,7 @@ impl Model {
     fn any(&self, field: &str, holds: impl Fn(&Value) -> bool) -> Vec<bool> {
         let column = self.column(field);
         let held: Vec<bool> = column.values.iter().map(holds).collect();
-        let any = |place| column.of(place).iter().any(|&number| held[number as usize]);
+        let any = |index| column.of(index).iter().any(|&number| held[number as usize]);
         (0..self.docs.len()).map(any).collect()
     }
 
@@ -157,8 +157,8 @@ impl Model {
         found
     }
 
-    fn keys(&self, order: &[&OrderBy], place: usize) -> Vec<Option<&Value>> {
-        let values = &self.docs[place].values;
+    fn keys(&self, order: &[&OrderBy], index: usize) -> Vec<Option<&Value>> {
+        let values = &self.docs[index].values;
         order.iter().map(|key| values[self.field(&key.field)].first()).collect()
     }
 
@@ -167,20 +167,20 @@ impl Model {
         let mut found = self.ordered(query);
         if let Some(cursor) = &query.after {
             let cursor = self.resumed(query, cursor, &found);
-            found.retain(|&place| self.is_after(query, &cursor, place));
+            found.retain(|&index| self.is_after(query, &cursor, index));
         }
         let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
         found.into_iter().skip(query.skip as usize).take(limit).map(|i| self.hits[i]).collect()
     }
 
-    /// The place of a cursor. If no document of its keys is there any more, it is where the one
+    /// The index of a cursor. If no document of its keys is there any more, it is where the one
     /// match of these keys is, if there is one.
     fn resumed(&self, query: &Query, cursor: &Cursor, found: &[usize]) -> Cursor {
         let text =
             |cursor: Cursor| Cursor { partition: String::new(), doc: 0, ..cursor }.to_string();
         let keys = text(cursor.clone());
-        let at = |&place: &usize| self.cursor(query, self.hits[place]);
-        let is_there = (0..self.hits.len()).any(|place| at(&place) == *cursor);
+        let at = |&index: &usize| self.cursor(query, self.hits[index]);
+        let is_there = (0..self.hits.len()).any(|index| at(&index) == *cursor);
         let mut alike = found.iter().map(at).filter(|other| text(other.clone()) == keys);
         match (alike.next(), alike.next()) {
             (Some(one), None) if !cursor.keys.is_empty() && !is_there => one,
@@ -188,11 +188,11 @@ impl Model {
         }
     }
 
-    fn is_after(&self, query: &Query, cursor: &Cursor, place: usize) -> bool {
+    fn is_after(&self, query: &Query, cursor: &Cursor, index: usize) -> bool {
         let keys: Vec<Option<&Value>> = cursor.keys.iter().map(Option::as_ref).collect();
-        let hit = self.hits[place];
+        let hit = self.hits[index];
         let order = order(query);
-        compare_keys(&order, &self.keys(&order, place), &keys)
+        compare_keys(&order, &self.keys(&order, index), &keys)
             .then_with(|| self.names[hit.partition as usize].cmp(&cursor.partition))
             .then_with(|| hit.doc.cmp(&cursor.doc))
             .is_gt()
@@ -200,7 +200,7 @@ impl Model {
 
     pub fn cursor(&self, query: &Query, hit: Hit) -> Cursor {
         let keys =
-            self.keys(&order(query), self.place(hit)).into_iter().map(Option::<&Value>::cloned);
+            self.keys(&order(query), self.index(hit)).into_iter().map(Option::<&Value>::cloned);
         let partition = self.names[hit.partition as usize].clone();
         Cursor { keys: keys.collect(), partition, doc: hit.doc }
     }
@@ -209,9 +209,9 @@ impl Model {
         let filter = if facet.disjunctive { without(filter, &facet.field) } else { filter.clone() };
         let column = self.column(&facet.field);
         let (mut counts, mut missing) = (vec![0; column.values.len()], 0);
-        for place in self.matching(&filter) {
-            missing += u64::from(column.of(place).is_empty());
-            column.of(place).iter().for_each(|&number| counts[number as usize] += 1);
+        for index in self.matching(&filter) {
+            missing += u64::from(column.of(index).is_empty());
+            column.of(index).iter().for_each(|&number| counts[number as usize] += 1);
         }
         let counts = column.values.iter().cloned().zip(counts);
         let mut values: Vec<(Value, u64)> = counts.filter(|(_, count)| *count > 0).collect();
@@ -225,14 +225,14 @@ impl Model {
         self.aggregate_of(&self.matching(filter), field)
     }
 
-    fn aggregate_of(&self, places: &[usize], field: &str) -> Aggregate {
+    fn aggregate_of(&self, indexes: &[usize], field: &str) -> Aggregate {
         let i = self.field(field);
-        let values = || places.iter().flat_map(|&place| &self.docs[place].values[i]);
+        let values = || indexes.iter().flat_map(|&index| &self.docs[index].values[i]);
         let count = values().count() as u64;
         let sum = match self.fields[i].ty {
             _ if count == 0 => None,
             Type::I64 | Type::U64 => Some(Number::Int(values().map(integer).sum())),
-            Type::F64 => Some(Number::Float(self.sum_by_partition(places, i))),
+            Type::F64 => Some(Number::Float(self.sum_by_partition(indexes, i))),
             _ => None,
         };
         let number = sum.map(|sum| match sum {
@@ -241,21 +241,21 @@ impl Model {
         });
         let avg = number.map(|sum| sum / count as f64);
         let column = self.column(field);
-        let numbers = || places.iter().flat_map(|&place| column.of(place));
+        let numbers = || indexes.iter().flat_map(|&index| column.of(index));
         let value = |number: Option<&u32>| number.and_then(|&n| column.value(n)).cloned();
         let (min, max) = (value(numbers().min()), value(numbers().max()));
         Aggregate { count, min, max, sum, avg }
     }
 
     /// Floats are added in document order within a partition, then partition by partition.
-    fn sum_by_partition(&self, places: &[usize], field: usize) -> f64 {
+    fn sum_by_partition(&self, indexes: &[usize], field: usize) -> f64 {
         let same = |a: &usize, b: &usize| self.hits[*a].partition == self.hits[*b].partition;
         let float = |value: &Value| match value {
             Value::F64(v) => *v,
             other => panic!("{other} is no float"),
         };
-        let parts = places.chunk_by(same).map(|part| {
-            let values = part.iter().flat_map(|&place| &self.docs[place].values[field]);
+        let parts = indexes.chunk_by(same).map(|part| {
+            let values = part.iter().flat_map(|&index| &self.docs[index].values[field]);
             values.fold(0.0, |sum, v| sum + float(v))
         });
         parts.fold(0.0, |sum, part| sum + part)
@@ -264,10 +264,10 @@ impl Model {
     pub fn group_by(&self, filter: &Filter, by: &GroupBy) -> Vec<Group> {
         let columns: Vec<&Column> = by.fields.iter().map(|name| self.column(name)).collect();
         let mut groups: BTreeMap<Vec<u32>, Vec<usize>> = BTreeMap::new();
-        for place in self.matching(filter) {
+        for index in self.matching(filter) {
             let mut keys = vec![Vec::new()];
             for column in &columns {
-                let numbers = match column.of(place) {
+                let numbers = match column.of(index) {
                     [] => &[MISSING],
                     numbers => numbers,
                 };
@@ -276,13 +276,13 @@ impl Model {
                 });
                 keys = longer.collect();
             }
-            keys.into_iter().for_each(|key| groups.entry(key).or_default().push(place));
+            keys.into_iter().for_each(|key| groups.entry(key).or_default().push(index));
         }
         let value = |(column, number): (&&Column, u32)| column.value(number).cloned();
-        let group = |(key, places): (Vec<u32>, Vec<usize>)| Group {
+        let group = |(key, indexes): (Vec<u32>, Vec<usize>)| Group {
             key: columns.iter().zip(key).map(value).collect(),
-            count: places.len() as u64,
-            aggregates: by.aggregates.iter().map(|f| self.aggregate_of(&places, f)).collect(),
+            count: indexes.len() as u64,
+            aggregates: by.aggregates.iter().map(|f| self.aggregate_of(&indexes, f)).collect(),
         };
         groups.into_iter().map(group).collect()
     }

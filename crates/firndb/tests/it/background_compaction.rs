@@ -1,7 +1,7 @@
 //! Partitions are merged in the background, published, and taken over by a reader of the catalog,
 //! while it is asked: no answer changes.
 
-use super::Place;
+use super::TestDir;
 use firndb::catalog::{Catalog, PublishOptions, ReaderOptions};
 use firndb::search::query::{all, desc, eq};
 use firndb::search::{
@@ -61,18 +61,18 @@ impl Drop for Over<'_> {
 
 #[test]
 fn merging_in_the_background_is_not_noticed_by_a_reader_of_the_catalog() {
-    let place = Place::new();
+    let temp = TestDir::new();
     let names: Vec<String> = (0..PARTITIONS).map(|p| format!("p{p:03}")).collect();
     let parts = names.iter().zip(0..).map(|(name, p)| (name.as_str(), partition(p)));
-    let (collection, _) = place.collection(parts);
-    let catalog = Catalog::create(place.path("catalog")).unwrap();
+    let (collection, _) = temp.collection(parts);
+    let catalog = Catalog::create(temp.path("catalog")).unwrap();
     let publish = || {
         let options = PublishOptions::default();
-        catalog.publish_if_changed("docs", place.path("collection"), &options).unwrap()
+        catalog.publish_if_changed("docs", temp.path("collection"), &options).unwrap()
     };
     assert!(publish().is_some());
     let options = ReaderOptions::default();
-    let reader = catalog.reader("docs", place.path("cache"), options).unwrap();
+    let reader = catalog.reader("docs", temp.path("cache"), options).unwrap();
     let watch = reader.watch(Duration::from_millis(2), |outcome| assert!(outcome.is_ok()));
     let expected = answers(reader.current().collection().unwrap());
     assert_eq!(expected.0[0], PARTITIONS * DOCUMENTS);

@@ -1,7 +1,7 @@
 //! A document that has several of the values asked for is one match, however the query is run: also
 //! where the list of a multi-valued field is the shortest and would lead.
 
-use super::Place;
+use super::TestDir;
 use firndb::search::query::{and, is_in, lt};
 use firndb::search::{Document, PartitionBuilder, Query, Reader, Schema};
 
@@ -25,8 +25,8 @@ fn a_document_with_several_of_the_values_is_found_once() {
         let document = Document::new().set("code", code(n));
         builder.add(&tags(n).into_iter().fold(document, |d, tag| d.set("tags", tag))).unwrap();
     }
-    let place = Place::new();
-    let file = place.path("part.firn");
+    let temp = TestDir::new();
+    let file = temp.path("part.firn");
     builder.write(&file).unwrap();
     let reader = Reader::open_files(&[file]).unwrap();
     for asked in [vec![0u64, 1], vec![3, 4, 5], vec![7, 30]] {

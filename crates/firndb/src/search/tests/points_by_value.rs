@@ -1,7 +1,7 @@
 //! Points that hold values: questions are answered document by document, most of them without the
 //! keys; the form is taken where it should be; damage and lies are found.
 
-use super::verify::{Victim, open};
+use super::verify::{Template, open};
 use super::{merge_all, store, with_each_plan};
 use crate::bytes::int::Encoder;
 use crate::disk::{Disk, DiskRef, SimDisk};
@@ -381,12 +381,12 @@ fn partitions_merged_in_memory_hold_values() {
 }
 
 /// Two rows have the bounds of both fields, none lacks a value of `lat`.
-fn victim() -> Victim {
+fn template() -> Template {
     let mut rows = rows(&mut Rng(SEED + 5), 5_000);
     rows.iter_mut().for_each(|row| row.0 = row.0.or(Some(12)));
-    let victim = Victim(bytes(builder(schema(), &rows)));
-    open(&victim.0).unwrap().verify().unwrap();
-    victim
+    let template = Template(bytes(builder(schema(), &rows)));
+    open(&template.0).unwrap().verify().unwrap();
+    template
 }
 
 #[track_caller]
@@ -396,25 +396,25 @@ fn caught(forged: Vec<u8>, word: &str) {
 
 #[test]
 fn wrong_values_are_caught() {
-    let victim = victim();
+    let template = template();
     let points = section(LAT, part::POINTS);
-    let meta = |edit: fn(&mut FieldMeta)| victim.meta(|_, metas| edit(&mut metas[LAT]));
+    let meta = |edit: fn(&mut FieldMeta)| template.meta(|_, metas| edit(&mut metas[LAT]));
     caught(meta(|m| m.span += 1), "its values go from");
     caught(meta(|m| m.span -= 1), "the meta data of the field say");
     caught(meta(|m| m.distinct -= 1), "the meta data of the field say");
     caught(meta(|m| (m.present, m.postings) = (4_999, 4_999)), "");
-    caught(victim.meta(|_, metas| metas[LON].span += 1), "");
+    caught(template.meta(|_, metas| metas[LON].span += 1), "");
     let heads = 8 + 24 * 2;
     let end = heads + 8 * 79;
-    caught(victim.section(points, |b| b[8] ^= 1), "its group has other bounds");
-    caught(victim.section(points, |b| b.truncate(b.len() - 8)), "do not end");
+    caught(template.section(points, |b| b[8] ^= 1), "its group has other bounds");
+    caught(template.section(points, |b| b.truncate(b.len() - 8)), "do not end");
     let mut rng = Rng(SEED);
     let (mut found, mut passed, size) = (0, 0, std::cell::Cell::new(0));
-    victim.section(points, |bytes| size.set(bytes.len()));
+    template.section(points, |bytes| size.set(bytes.len()));
     let questions = filters(&mut rng, &[(Some(5), Some(6), 1)]);
     for at in (0..end + 700).chain((end..size.get()).step_by(61)) {
         for flip in [1, 0x80, 0xFF] {
-            let forged = victim.section(points, |bytes| bytes[at] ^= flip);
+            let forged = template.section(points, |bytes| bytes[at] ^= flip);
             match open(&forged).and_then(|part| part.verify()) {
                 Ok(()) => passed += 1,
                 Err(error) => found += u32::from(error.kind() == ErrorKind::Corrupt),
@@ -435,8 +435,8 @@ fn wrong_values_are_caught() {
 
 #[test]
 fn meta_data_that_cannot_be_are_refused() {
-    let victim = victim();
-    let meta = |edit: fn(&mut [FieldMeta])| victim.meta(|_, metas| edit(metas));
+    let template = template();
+    let meta = |edit: fn(&mut [FieldMeta])| template.meta(|_, metas| edit(metas));
     caught(meta(|m| m[LAT].span = 0), "part of no point");
     caught(meta(|m| m[LON].span = 0), "part of no point");
     caught(meta(|m| (m[LAT].span, m[LON].span) = (0, 0)), "");
@@ -447,10 +447,10 @@ fn meta_data_that_cannot_be_are_refused() {
     caught(meta(|m| m[LAT].span = 1 << 27), "cannot be");
     caught(meta(|m| m[LAT].span = 3), "cannot be");
     caught(meta(|m| m[LAT].least = u64::MAX - 9), "cannot be");
-    caught(victim.meta(|schema, _| schema.points.clear()), "part of no point");
+    caught(template.meta(|schema, _| schema.points.clear()), "part of no point");
     // The meta section ends with the least key and the span of the last field.
     let ends = |least: u64, span: u32| {
-        victim.section(global::META, |bytes| {
+        template.section(global::META, |bytes| {
             let mut end = Encoder::default();
             end.u64(least);
             end.u32(span);
@@ -461,10 +461,10 @@ fn meta_data_that_cannot_be_are_refused() {
     for (least, span) in [(0, 0), (7, u32::MAX), (u64::MAX, 5_000), (u64::MAX - 4_998, 5_000)] {
         caught(ends(least, span), "cannot be");
     }
-    caught(victim.section(global::META, |bytes| bytes.truncate(bytes.len() - 1)), "ends in");
+    caught(template.section(global::META, |bytes| bytes.truncate(bytes.len() - 1)), "ends in");
     // Keys in the file would be another truth.
     let apart: Vec<Row> = rows(&mut Rng(SEED), 5_000).iter().map(far_apart).collect();
-    let apart = Victim(bytes(builder(schema(), &apart)));
+    let apart = Template(bytes(builder(schema(), &apart)));
     caught(
         apart.meta(|_, metas| {
             for meta in &mut metas[LAT..=LON] {
@@ -474,7 +474,7 @@ fn meta_data_that_cannot_be_are_refused() {
         }),
         "has keys beside its values",
     );
-    let gone = victim.forge(|id, bytes| (id != section(LAT, part::POINTS)).then_some(bytes));
+    let gone = template.forge(|id, bytes| (id != section(LAT, part::POINTS)).then_some(bytes));
     caught(gone.clone(), "");
     let reader = reader(&[&gone]).unwrap();
     assert_eq!(reader.count(&between("lat", 1, 2)).unwrap_err().kind(), ErrorKind::Corrupt);

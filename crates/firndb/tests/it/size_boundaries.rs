@@ -2,7 +2,7 @@
 //! small and large partitions (4,096), chunks (65,536). On both sides of each the
 //! answers are those of plain arithmetic.
 
-use super::Place;
+use super::TestDir;
 use firndb::search::query::{all, and, asc, between, desc, eq, exists, gte, lt, not, or};
 use firndb::search::{Document, Facet, Filter, Hit, PartitionBuilder, Query, Reader, Schema};
 
@@ -78,8 +78,8 @@ fn docs(reader: &Reader, query: &Query) -> Vec<u64> {
 }
 
 fn check(size: u64) {
-    let place = Place::new();
-    let (_, reader) = place.collection([("p", build(size))]);
+    let temp = TestDir::new();
+    let (_, reader) = temp.collection([("p", build(size))]);
     reader.verify().unwrap();
     for (filter, holds) in cases() {
         let label = format!("{size} documents, {filter}");
