@@ -1,4 +1,4 @@
-//! Forged files that ask for a panic or for memory without end when they are read: errors.
+//! Forged sections that could cause a panic or an unbounded allocation in a reader give errors.
 
 use super::verify::{Template, open};
 use crate::bytes::int::u64_at;
@@ -11,10 +11,10 @@ use crate::search::{
 use crate::{ErrorKind, Result};
 use std::path::Path;
 
-/// The error is `Corrupt`, in a sentence with the word.
+/// Asserts that the error is `Corrupt` and that its message contains the word.
 #[track_caller]
 fn corrupt<T>(result: Result<T>, word: &str) {
-    let error = result.map(|_| ()).expect_err("this forgery went through");
+    let error = result.map(|_| ()).expect_err("the forged file was accepted");
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     assert!(error.message().contains(word), "no `{word}` in: {error}");
 }
@@ -36,7 +36,7 @@ fn template(payload: Payload) -> Template {
 }
 
 #[test]
-fn offsets_before_their_block_are_an_error() {
+fn payload_offsets_outside_their_block_are_an_error() {
     let template = template(Payload::Zstd { level: 3, dictionary: false });
     let forged = template.section(global::OFFSETS, |bytes| {
         // Documents 640 to 703 are in the second block of payloads.
@@ -50,7 +50,7 @@ fn offsets_before_their_block_are_an_error() {
 }
 
 #[test]
-fn keys_out_of_order_are_an_error_where_they_are_catalogued() {
+fn statistics_report_keys_out_of_order() {
     let intact = template(Payload::Raw);
     // The first two keys are w0 and w1.
     let forged = intact.section(section(1, part::KEY_BYTES), |bytes| bytes.swap(1, 3));
@@ -72,7 +72,7 @@ fn more_keys_than_the_dictionary_has_are_an_error() {
             metas[1].distinct = distinct;
         })
     };
-    // More than there are documents must have their bytes.
+    // Whether so many keys fit is checked when the partition is opened.
     corrupt(open(&with(u32::MAX)), "has no 4294967295 keys");
     let forged = with(6000);
     let (disk, path) = (SimDisk::new(), Path::new("/forged"));
@@ -83,7 +83,7 @@ fn more_keys_than_the_dictionary_has_are_an_error() {
 }
 
 #[test]
-fn more_keys_than_documents_vouch_for_themselves() {
+fn more_keys_than_documents_are_accepted_with_their_bytes() {
     let field = Field::new("n", Type::U64, Roles::FILTERABLE).multi();
     let mut builder = PartitionBuilder::new(Schema::new([field]).unwrap());
     let all = (0..40_000u64).fold(Document::new(), |all, n| all.set("n", n));
@@ -107,7 +107,7 @@ fn more_postings_than_the_counts_say_are_an_error() {
 }
 
 #[test]
-fn lists_of_zeros_or_of_ones_are_read_to_their_end() {
+fn lists_of_zeros_or_ones_are_read_within_their_bounds() {
     for filling in [0, 0xFF] {
         let forged =
             template(Payload::Raw).section(section(1, part::SLICES), |bytes| bytes.fill(filling));
@@ -115,7 +115,7 @@ fn lists_of_zeros_or_of_ones_are_read_to_their_end() {
         disk.write_raw(path, &forged);
         let reader = Reader::open_files_on(&*disk, &[path]).unwrap();
         for word in ["w0", "w7", "w49"] {
-            // The offsets are right, and so is what needs nothing else.
+            // The offsets are correct, and this count needs nothing else.
             assert_eq!(reader.count(&eq("word", word)).unwrap(), 120);
             let few = and([eq("word", word), lt("n", 3000u64)]);
             assert!(reader.count(&few).unwrap_or(0) <= 120);

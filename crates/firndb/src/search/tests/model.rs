@@ -1,7 +1,7 @@
-//! The engine answers as the model does: random collections, random questions.
+//! Random queries of random collections give the answers of the reference model.
 //!
-//! `FIRNDB_MODEL_QUERIES=200000` asks more (with `--release`); `FIRNDB_SEED=...` replays the
-//! collection that a failure names.
+//! `FIRNDB_MODEL_QUERIES=200000` runs more queries (use `--release`). `FIRNDB_SEED=...` replays the
+//! collection that a failure reports.
 
 use super::number_from_env;
 use super::random_collection::{RandomCollection, Scale};
@@ -22,15 +22,15 @@ const BASE_SEED: u64 = 0xF12D_0000;
 const WIDE_SEED: u64 = 0xF12D_FFFF_0000;
 const FORCED_SEED: u64 = 0xF12D_8000;
 const COLLECTIONS: u64 = 13;
-/// Only those of `several_threads_answer_as_the_model` are long enough to be shared by them.
+/// Queries run on several threads only if they are long, or in `several_threads_match_the_model`.
 const THREADS: usize = 3;
 const QUERIES: u64 = 5_000;
 const QUERIES_PER_COLLECTION: u64 = 50;
 
-/// Collections with points that hold values, among the questions.
+/// The count of collections with points that hold values.
 const BY_VALUE: &str = "collections with points by value";
 
-/// Tells what was asked when a test panics, in the engine or in a comparison.
+/// Reports the collection and the query when a test panics, in the engine or in a comparison.
 struct Context<'a> {
     seed: u64,
     case: &'a RandomCollection,
@@ -43,12 +43,12 @@ impl Drop for Context<'_> {
         if thread::panicking() {
             let Context { seed, case, query, text } = self;
             eprintln!("replay with FIRNDB_SEED={seed:#x}\n{}", case.describe());
-            eprintln!("asked: {text}\n{query:?}");
+            eprintln!("query: {text}\n{query:?}");
         }
     }
 }
 
-/// Questions asked, by kind.
+/// The number of checks by kind.
 #[derive(Default)]
 struct Counts(BTreeMap<&'static str, u64>);
 
@@ -59,7 +59,7 @@ impl Counts {
 }
 
 #[test]
-fn answers_are_those_of_the_model() {
+fn answers_match_the_model() {
     let mut counts = Counts::default();
     if let Some(seed) = number_from_env("FIRNDB_SEED") {
         check_collection(seed, &mut counts);
@@ -71,16 +71,16 @@ fn answers_are_those_of_the_model() {
     println!("base seed {BASE_SEED:#x}");
     check_collections(BASE_SEED..BASE_SEED + collections, &mut counts);
     let total: u64 = counts.0.values().sum();
-    println!("{total} questions about {collections} collections: {:?}", counts.0);
-    assert!(total >= wanted && counts.0.len() >= 12, "some kind of question was never asked");
+    println!("{total} checks of {collections} collections: {:?}", counts.0);
+    assert!(total >= wanted && counts.0.len() >= 12, "some kind of check never ran");
     assert!(counts.0.contains_key(BY_VALUE), "no collection had points that hold values");
 }
 
-/// Asks about the collections of some seeds, on all processors: each has its own disk and numbers,
-/// so that a failure is the same alone.
+/// Checks the collections of some seeds on all processors. Each has its own disk and random numbers,
+/// so that a failure can be replayed alone.
 fn check_collections(seeds: Range<u64>, counts: &mut Counts) {
     let next = AtomicU64::new(seeds.start);
-    let ask = || {
+    let check = || {
         let mut counts = Counts::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -93,15 +93,15 @@ fn check_collections(seeds: Range<u64>, counts: &mut Counts) {
     };
     thread::scope(|scope| {
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let others: Vec<_> = (0..threads).map(|_| scope.spawn(ask)).collect();
+        let others: Vec<_> = (0..threads).map(|_| scope.spawn(check)).collect();
         for other in others {
-            let asked = other.join().unwrap_or_else(|panic| resume_unwind(panic));
-            asked.0.into_iter().for_each(|(kind, n)| *counts.0.entry(kind).or_default() += n);
+            let checked = other.join().unwrap_or_else(|panic| resume_unwind(panic));
+            checked.0.into_iter().for_each(|(kind, n)| *counts.0.entry(kind).or_default() += n);
         }
     });
 }
 
-/// Ends the other threads at their next collection when one has failed.
+/// Stops the other threads before their next collection when one panics.
 struct StopOnPanic<'a>(&'a AtomicU64, u64);
 
 impl Drop for StopOnPanic<'_> {
@@ -112,7 +112,7 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-/// Asks about the collection of one seed.
+/// Checks the collection of one seed.
 fn check_collection(seed: u64, counts: &mut Counts) {
     let mut rng = Rng(seed);
     let case = RandomCollection::new(&mut rng, Scale::of(seed));
@@ -120,12 +120,12 @@ fn check_collection(seed: u64, counts: &mut Counts) {
     let whole = Query::new(Filter::All);
     {
         let _context = Context { seed, case: &case, query: &whole, text: String::new() };
-        check_whole(&case, &reader);
+        check_metadata(&case, &reader);
     }
     match rng.below(3) {
         0 => reader.warm().unwrap(),
         1 => reader.limit_bundles(0),
-        _ => {} // bundles are made while questions are asked
+        _ => {} // bundles are built while queries run
     }
     let by_value = |part: &Partition| {
         (0..part.schema.fields.len()).any(|field| part.meta(field).values().is_some())
@@ -140,20 +140,20 @@ fn check_collection(seed: u64, counts: &mut Counts) {
         let _context = Context { seed, case: &case, query: &query, text };
         let check =
             QueryCheck { case: &case, reader: &reader, generator: &generator, query: &query };
-        let kind = check.ask(&mut rng);
+        let kind = check.run(&mut rng);
         counts.add(kind);
     }
 }
 
-/// The same questions with every instruction set that the machine has, from the portable one on.
+/// The same checks with every instruction set of the machine, beginning with the portable one.
 #[test]
-fn every_instruction_set_answers_as_the_model() {
+fn every_instruction_set_matches_the_model() {
     let mut versions = Vec::new();
     for seed in FORCED_SEED..FORCED_SEED + COLLECTIONS {
         let mut counts = Counts::default();
         versions.clear();
         with_each_version(|version| {
-            // Small partitions do without most kernels.
+            // Plans of small partitions do not use most kernels.
             FORCED.set(Forced { large: true, list: Some(false), ..Forced::default() });
             check_collection(seed, &mut counts);
             FORCED.set(Forced::default());
@@ -164,9 +164,9 @@ fn every_instruction_set_answers_as_the_model() {
     assert_eq!(versions[0], "Portable");
 }
 
-/// The same questions with every plan: by lists, by bitsets, small partitions as large ones.
+/// The same checks with every plan: with lists, with bitsets, and with the plans of large partitions.
 #[test]
-fn every_plan_answers_as_the_model() {
+fn every_plan_matches_the_model() {
     let mut counts = Counts::default();
     for seed in FORCED_SEED..FORCED_SEED + COLLECTIONS {
         for (list, large) in [(None, true), (Some(true), true), (Some(false), true)] {
@@ -178,9 +178,9 @@ fn every_plan_answers_as_the_model() {
     println!("base seed {FORCED_SEED:#x}: {:?}", counts.0);
 }
 
-/// The same questions with more threads than processors for each, however short it is.
+/// The same checks with several threads for every query, however short it is.
 #[test]
-fn several_threads_answer_as_the_model() {
+fn several_threads_match_the_model() {
     let mut counts = Counts::default();
     for seed in FORCED_SEED..FORCED_SEED + COLLECTIONS {
         FORCED.set(Forced { threads: true, ..Forced::default() });
@@ -190,9 +190,9 @@ fn several_threads_answer_as_the_model() {
     println!("base seed {FORCED_SEED:#x}: {:?}", counts.0);
 }
 
-/// Ranges of a field that has lists or is scanned, alone and with another condition.
+/// Ranges of a field with lists and of a scanned field, alone and with another condition.
 #[test]
-fn wide_ranges_are_those_of_the_model() {
+fn wide_ranges_match_the_model() {
     let (mut listed, mut scanned) = (false, false);
     for seed in WIDE_SEED..WIDE_SEED + 4 {
         let mut rng = Rng(seed);
@@ -229,11 +229,11 @@ fn wide_ranges_are_those_of_the_model() {
             assert_same(&reader.count(&filter).unwrap(), &(expected.len() as u64), "count");
         }
     }
-    assert!(listed && scanned, "both forms were asked: lists {listed}, scans {scanned}");
+    assert!(listed && scanned, "both forms must occur: lists {listed}, scans {scanned}");
 }
 
-/// What needs no question.
-fn check_whole(case: &RandomCollection, reader: &Reader) {
+/// Checks what needs no query: sizes, names, the schema, `verify`.
+fn check_metadata(case: &RandomCollection, reader: &Reader) {
     let model = &case.model;
     assert_eq!(reader.len(), model.docs.len() as u64);
     assert_eq!(reader.is_empty(), model.docs.is_empty());
@@ -255,11 +255,11 @@ fn check_whole(case: &RandomCollection, reader: &Reader) {
     reader.verify().unwrap();
 }
 
-/// Equal, or not a number in the same places.
+/// Asserts that both are equal, or equal but for NaN.
 #[track_caller]
 fn assert_same<T: PartialEq + Debug>(got: &T, expected: &T, what: &str) {
     let same = got == expected || format!("{got:?}") == format!("{expected:?}");
-    assert!(same, "{what}: the engine says\n{got:?}\nand the model\n{expected:?}");
+    assert!(same, "{what}: the engine returns\n{got:?}\nbut the model\n{expected:?}");
 }
 
 struct QueryCheck<'a> {
@@ -270,8 +270,8 @@ struct QueryCheck<'a> {
 }
 
 impl QueryCheck<'_> {
-    /// Asks one question about the query; says which.
-    fn ask(&self, rng: &mut Rng) -> &'static str {
+    /// Runs one check with the query. Returns its kind.
+    fn run(&self, rng: &mut Rng) -> &'static str {
         let (reader, model) = (self.reader, &self.case.model);
         let filter = &self.query.filter;
         match rng.below(15) {
@@ -326,7 +326,7 @@ impl QueryCheck<'_> {
                 );
                 "explain"
             }
-            13 => self.check_everything(rng),
+            13 => self.check_without_filter(rng),
             _ => self.check_pages(rng),
         }
     }
@@ -338,7 +338,7 @@ impl QueryCheck<'_> {
         assert_same(&page.count, &query.count.then_some(count), "count of the search");
     }
 
-    /// The place of some document, which need not match, or a place that no document has.
+    /// The cursor of some document, which need not match, or one that no document has.
     fn some_cursor(&self, rng: &mut Rng) -> Option<Cursor> {
         let model = &self.case.model;
         if model.hits.is_empty() {
@@ -384,7 +384,7 @@ impl QueryCheck<'_> {
         if disjunctive { "disjunctive facets" } else { "facets" }
     }
 
-    /// What documents hold.
+    /// Payloads and values of some documents.
     fn check_documents(&self, rng: &mut Rng) {
         let model = &self.case.model;
         for _ in 0..20.min(model.hits.len()) {
@@ -402,7 +402,7 @@ impl QueryCheck<'_> {
         self.check_numbers(rng);
     }
 
-    /// Numbers of many hits, from one partition after another, are the values.
+    /// Reading a field of many hits at once gives the values of each hit.
     fn check_numbers(&self, rng: &mut Rng) {
         let hits: Vec<Hit> = self.case.model.hits.iter().copied().take(rng.below(40)).collect();
         for field in &self.generator.readable {
@@ -425,7 +425,7 @@ impl QueryCheck<'_> {
     }
 
     /// The first documents of an order, without a filter.
-    fn check_everything(&self, rng: &mut Rng) -> &'static str {
+    fn check_without_filter(&self, rng: &mut Rng) -> &'static str {
         for _ in 0..3 {
             let (skip, limit) = (rng.below(8) as u64, Some(rng.below(30) as u64));
             let query =
@@ -435,14 +435,14 @@ impl QueryCheck<'_> {
         "first documents"
     }
 
-    /// The text of a query asks the same.
+    /// A query that was printed and parsed gives the same page.
     fn check_text(&self) {
         let mut query = parse_query(&self.query.to_string(), Some(self.reader.schema())).unwrap();
         query.count = self.query.count;
         self.check_page(&query);
     }
 
-    /// Pages, by skip or by cursor, give all matches in order, none twice.
+    /// Pages by skip or by cursor give all matches in order, each once.
     fn check_pages(&self, rng: &mut Rng) -> &'static str {
         let by_cursor = rng.below(2) == 0;
         let whole = Query { skip: 0, limit: None, ..self.query.clone() };
