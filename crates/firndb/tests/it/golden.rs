@@ -1,9 +1,9 @@
-//! Golden files: what was written in format version 1 opens and answers forever.
+//! Golden files: every later version can open files of format version 1, with the same answers.
 //!
 //! `tests/golden/v1/` holds the files of a collection and, in `answers.txt`, questions with their
-//! answers. One test asks them; another builds the collection anew and compares byte by byte, so
-//! that a change of the format cannot slip in. New golden files are written by
-//! `cargo test -p firndb --test it write_golden -- --ignored`.
+//! answers. One test checks the answers. Another builds the same collection and compares its bytes, so
+//! that the format cannot change unnoticed.
+//! `cargo test -p firndb --test it write_golden -- --ignored` writes new golden files.
 
 use super::{TestDir, names};
 use firndb::search::query::{asc, desc};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 const CHANGED: &str = "the bytes of the format changed: raise the version of the kind, leave \
     tests/golden/v1 as it is, and add tests/golden/v2 (the head of golden.rs says how)";
 
-/// One field a line, as `Schema::from_toml` reads them.
+/// One field per line, in the format of `Schema::from_toml`.
 const FIELDS: &str = "
     id = 'u64 full'
     city = 'string filterable stored'
@@ -64,9 +64,9 @@ fn room(n: u64) -> Document {
     room.payload(if n.is_multiple_of(11) { String::new() } else { text })
 }
 
-/// The partitions: small ones with raw and with compressed payloads; one just large enough for
-/// points, and keys and fields that are found in the column; and one just large
-/// enough for two chunks, with two values that nearly all of its documents have, and long lists.
+/// The partitions: small ones with raw and with compressed payloads; one just large enough for points
+/// and for keys and fields that are found in the column; and one just large enough for two chunks,
+/// with long lists and two values that nearly all documents have.
 fn partitions() -> [(&'static str, PartitionBuilder); 4] {
     let schema = || Schema::from_toml(&format!("[fields]\n{FIELDS}")).unwrap();
     let mut rooms = PartitionBuilder::new(schema());
@@ -127,7 +127,7 @@ fn partitions() -> [(&'static str, PartitionBuilder); 4] {
 /// | `page` | query | the hits, the number of all matches, the cursor of the last hit |
 /// | `payload` | query | the payloads of the hits |
 /// | `values` | field, query | the field's values of the hits |
-/// | `facet` | field, filter | its top five values, how many there are, how many lack one |
+/// | `facet` | field, filter | its top five values, the numbers of values and of documents without |
 /// | `group` | field, field, filter | number of documents, and the second field's aggregate |
 fn answer(reader: &Reader, question: &str) -> firndb::Result<String> {
     let word = |text: &str| {
@@ -210,7 +210,7 @@ fn questions(text: &str) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn golden_files_answer_as_they_did() {
+fn golden_files_give_the_recorded_answers() {
     let report = firndb::verify(golden(), |_, _| {}).unwrap();
     assert_eq!(report.files, 5, "a set and its partitions");
     let collection = Collection::open(golden()).unwrap();
@@ -252,7 +252,7 @@ fn golden_files_have_every_structure() {
         "stored",
         "key bytes",
         "slices",
-        "exceptions",
+        "special forms",
         "bitsets",
         "bitsets for 2 values",
         "runs",
@@ -275,24 +275,24 @@ fn golden_files_have_every_structure() {
     }
 }
 
-/// Who inspects a file wants to know what is wrong with it.
 #[test]
-fn damaged_exceptions_are_told_and_the_rest_is_shown() {
+fn inspect_reports_damaged_special_forms_and_shows_the_rest() {
     let temp = TestDir::new();
     let mut damaged = 0;
     for name in names(&golden()).iter().filter(|name| name.ends_with(".part.firn")) {
         let whole = firndb::inspect(golden().join(name)).unwrap();
-        let lists = |s: &&firndb::InspectedSection| s.name.ends_with(": exceptions") && s.bytes > 0;
+        let lists =
+            |s: &&firndb::InspectedSection| s.name.ends_with(": special forms") && s.bytes > 0;
         for section in whole.sections.iter().filter(lists) {
             let mut bytes = fs::read(golden().join(name)).unwrap();
             bytes[section.offset as usize] ^= 1;
             fs::write(temp.path(name), bytes).unwrap();
             let seen = firndb::inspect(temp.path(name)).unwrap();
-            let field = section.name.trim_end_matches(": exceptions");
+            let field = section.name.trim_end_matches(": special forms");
             for (item, before) in seen.items.iter().zip(&whole.items) {
-                let told = format!("{:?}", item.facts).contains("damaged exceptions");
-                assert_eq!(told, item.name == field, "{name}: {}", item.name);
-                assert!(told || item.facts == before.facts, "{name}: {}", item.name);
+                let reported = format!("{:?}", item.facts).contains("damaged special forms");
+                assert_eq!(reported, item.name == field, "{name}: {}", item.name);
+                assert!(reported || item.facts == before.facts, "{name}: {}", item.name);
             }
             damaged += 1;
         }
@@ -300,12 +300,12 @@ fn damaged_exceptions_are_told_and_the_rest_is_shown() {
     assert!(damaged > 5, "{damaged} damaged");
 }
 
-/// Whether two partition files differ only in what the release of zstd decides.
-fn same_but_for_zstd(a: &Path, b: &Path) -> bool {
-    let decided = ["payloads", "payload checks", "block offsets", "dictionary"];
+/// Whether two partition files differ only in sections that depend on the version of zstd.
+fn same_except_zstd(a: &Path, b: &Path) -> bool {
+    let compressed = ["payloads", "payload checks", "block offsets", "dictionary"];
     let sections = |path: &Path| -> Vec<(String, Vec<u8>)> {
         let (bytes, inspection) = (fs::read(path).unwrap(), firndb::inspect(path).unwrap());
-        let kept = inspection.sections.into_iter().filter(|s| !decided.contains(&&*s.name));
+        let kept = inspection.sections.into_iter().filter(|s| !compressed.contains(&&*s.name));
         let bytes = |s: &firndb::InspectedSection| {
             bytes[s.offset as usize..(s.offset + s.bytes) as usize].to_vec()
         };
@@ -330,20 +330,20 @@ fn the_same_documents_give_the_same_bytes() {
             assert_eq!(old.file_name(), new.file_name(), "{CHANGED}");
             continue;
         }
-        // The set holds the content ids of the partitions.
+        // The set holds the content IDs of the partitions.
         let excused = match name {
-            "stays" => same_but_for_zstd(&old, &new),
+            "stays" => same_except_zstd(&old, &new),
             "set" => zstd_changed,
             _ => false,
         };
         assert!(excused, "{name}: {CHANGED}");
-        println!("{name} differs by the release of zstd alone");
+        println!("{name} differs only by the version of zstd");
         zstd_changed = true;
     }
 }
 
 #[test]
-fn files_that_differ_beyond_zstd_are_told_apart() {
+fn the_comparison_without_zstd_detects_other_differences() {
     let temp = TestDir::new();
     let [_, _, (_, stays), _] = partitions();
     let [_, _, (_, mut more), _] = partitions();
@@ -351,10 +351,10 @@ fn files_that_differ_beyond_zstd_are_told_apart() {
     let (a, b) = (temp.path("a"), temp.path("b"));
     stays.write(&a).unwrap();
     more.write(&b).unwrap();
-    assert!(same_but_for_zstd(&a, &a) && !same_but_for_zstd(&a, &b));
+    assert!(same_except_zstd(&a, &a) && !same_except_zstd(&a, &b));
 }
 
-/// Writes the files and answers to the questions, for a new format version, below `target/`.
+/// Writes the files and the answers of a new format version into a directory below `target/`.
 #[test]
 #[ignore = "writes new golden files"]
 fn write_golden() {
@@ -373,7 +373,7 @@ fn write_golden() {
                 text += &format!("{line}\n{}\n", answer(&reader, question).unwrap());
             }
             None if line.is_empty() || line.starts_with('#') => text += &format!("{line}\n"),
-            None => {} // the answer before
+            None => {} // an old answer
         }
     }
     fs::write(target.join("answers.txt"), text).unwrap();

@@ -1,5 +1,5 @@
-//! Publishing through symbolic links, from other file systems, and of what is no file at all: what
-//! a catalog has is regular files with the bytes that the manifest names, or there is no version.
+//! Publishing through symbolic links, from other file systems, and of other things than files: every
+//! published version consists of regular files with the bytes of the manifest, or publishing fails.
 
 use super::{TestDir, names, refused as fails};
 use firndb::catalog::{Catalog, PublishOptions, Published, ReaderOptions};
@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A table whose key `version` says which it is.
+/// A table whose key `version` has this value.
 fn table(path: &Path, version: &str) {
     let options = BuildOptions { threads: 1, ..BuildOptions::default() };
     let mut builder = TableBuilder::create(path, options).unwrap();
@@ -30,8 +30,8 @@ fn publish(catalog: &Catalog, path: impl AsRef<Path>) -> Result<Published> {
     catalog.publish("name", path, &PublishOptions::default())
 }
 
-/// Each object of the newest version is a regular file of the recorded length and checksum, and a
-/// new reader opens it.
+/// Checks that each object of the newest version is a regular file of the recorded length and
+/// checksum, and that a new reader opens the version.
 fn check(temp: &TestDir, catalog: &Catalog) {
     let newest = catalog.newest("name").unwrap();
     for file in &newest.files {
@@ -50,6 +50,7 @@ fn check(temp: &TestDir, catalog: &Catalog) {
     }
 }
 
+/// The value of `version` in the newest version of the table.
 fn value(temp: &TestDir, catalog: &Catalog) -> String {
     let newest = catalog.newest("name").unwrap().number;
     let cache = temp.path(&format!("value-{newest}"));
@@ -59,7 +60,7 @@ fn value(temp: &TestDir, catalog: &Catalog) -> String {
 }
 
 #[test]
-fn tables_behind_links_are_published_and_stay_when_the_link_moves_on() {
+fn a_table_published_through_a_link_stays_after_the_link_changes() {
     let temp = TestDir::new();
     let catalog = Catalog::create(temp.path("catalog")).unwrap();
     fs::create_dir(temp.path("builds")).unwrap();
@@ -71,7 +72,7 @@ fn tables_behind_links_are_published_and_stay_when_the_link_moves_on() {
     assert_eq!(first.version.files[0].name, "current.table");
     check(&temp, &catalog);
     assert_eq!(value(&temp, &catalog), "1");
-    // The next build, and the old one is gone: what is published stays.
+    // The link moves to the next build, and the old one is removed. The published version stays.
     fs::remove_file(&current).unwrap();
     symlink(temp.path("builds/2.table"), &current).unwrap();
     fs::remove_file(temp.path("builds/1.table")).unwrap();
@@ -79,7 +80,7 @@ fn tables_behind_links_are_published_and_stay_when_the_link_moves_on() {
     check(&temp, &catalog);
     assert_eq!(value(&temp, &catalog), "2");
     catalog.verify(&catalog.version("name", 1).unwrap(), |_| ()).unwrap();
-    // A chain of links, by way of a directory that is one.
+    // A chain of links through a linked directory.
     table(&temp.path("builds/3.table"), "3");
     symlink("builds", temp.path("live")).unwrap();
     symlink("live/3.table", temp.path("a")).unwrap();
@@ -92,7 +93,7 @@ fn tables_behind_links_are_published_and_stay_when_the_link_moves_on() {
 }
 
 #[test]
-fn collections_behind_links_and_of_links_are_published() {
+fn linked_collections_and_linked_partitions_are_published() {
     let temp = TestDir::new();
     let catalog = Catalog::create(temp.path("catalog")).unwrap();
     temp.collection([("a", partition(1)), ("b", partition(1))]);
@@ -100,7 +101,7 @@ fn collections_behind_links_and_of_links_are_published() {
     symlink("link", temp.path("current")).unwrap();
     publish(&catalog, temp.path("current")).unwrap();
     check(&temp, &catalog);
-    // Partitions that lie elsewhere.
+    // The partitions are links to another directory.
     let collection = Collection::open(temp.path("collection")).unwrap();
     let mut change = collection.change().unwrap();
     change.put("a", partition(2)).unwrap();
@@ -117,13 +118,13 @@ fn collections_behind_links_and_of_links_are_published() {
     assert_eq!(second.files_sent, 2);
     fs::remove_dir_all(temp.path("store")).unwrap();
     check(&temp, &catalog);
-    // A link that leads nowhere.
+    // The links are dangling now.
     fails(publish(&catalog, temp.path("collection")), ErrorKind::Corrupt, &["missing"]);
     assert_eq!(catalog.versions("name").unwrap(), [1, 2]);
 }
 
 #[test]
-fn what_is_no_file_is_refused_and_nobody_waits() {
+fn anything_but_a_file_is_refused_without_blocking() {
     let temp = TestDir::new();
     let catalog = Catalog::create(temp.path("catalog")).unwrap();
     let pipe = temp.path("pipe");
@@ -144,7 +145,7 @@ fn what_is_no_file_is_refused_and_nobody_waits() {
     fs::create_dir(temp.path("empty")).unwrap();
     fails(publish(&catalog, temp.path("empty")), ErrorKind::NotFound, &["no collection"]);
     fails(publish(&catalog, temp.path("missing")), ErrorKind::NotFound, &[]);
-    // A partition that is none.
+    // A pipe in the place of a partition.
     let (_, _) = temp.collection([("a", partition(1))]);
     let all = names(&temp.path("collection"));
     let part = all.iter().find(|name| name.starts_with("a.")).unwrap();
@@ -161,7 +162,9 @@ fn files_of_another_file_system_are_copied() {
     let here = fs::metadata(&temp.0).unwrap().dev();
     let other = Path::new("/dev/shm");
     if !fs::metadata(other).is_ok_and(|found| found.is_dir() && found.dev() != here) {
-        println!("skipped: files_of_another_file_system_are_copied: /dev/shm is not another one");
+        println!(
+            "skipped: files_of_another_file_system_are_copied: /dev/shm is not another file system"
+        );
         return;
     }
     let path = other.join(format!("firndb-links-{}.table", std::process::id()));
@@ -176,10 +179,10 @@ fn files_of_another_file_system_are_copied() {
     assert_eq!(value(&temp, &catalog), "far");
 }
 
-/// A catalog in which a version was published as a symbolic link, or whose object was cut: the next
-/// publication does not take it for what it should be.
+/// A published object was replaced by a symbolic link, truncated or removed: the next publication does
+/// not reuse it.
 #[test]
-fn an_object_that_is_not_what_it_should_be_is_not_taken_for_it() {
+fn a_damaged_object_is_not_reused() {
     for damage in ["link", "cut", "gone"] {
         let temp = TestDir::new();
         let catalog = Catalog::create(temp.path("catalog")).unwrap();
@@ -205,7 +208,7 @@ fn an_object_that_is_not_what_it_should_be_is_not_taken_for_it() {
         catalog.rollback("name", 2, &options).unwrap();
         check(&temp, &catalog);
 
-        // What an attempt left for the version that comes next, under the very name.
+        // An interrupted attempt left something under the name of the next object.
         let next = temp.path("catalog").join(format!(
             "name/files/{:020}-{}",
             5,
@@ -227,10 +230,10 @@ fn an_object_that_is_not_what_it_should_be_is_not_taken_for_it() {
     }
 }
 
-/// The table is replaced by a rename again and again while it is published: each version is one of
-/// the tables, whole.
+/// The table is replaced by renames while it is published: each version is one of the tables,
+/// complete.
 #[test]
-fn a_table_that_is_replaced_while_it_is_published_is_one_or_the_other() {
+fn a_table_replaced_during_publication_is_published_complete() {
     let temp = TestDir::new();
     let catalog = Catalog::create(temp.path("catalog")).unwrap();
     let options = BuildOptions { threads: 1, ..BuildOptions::default() };

@@ -1,4 +1,4 @@
-//! A new collection is deployed by a rename, or by a symbolic link, while the old one is open.
+//! A new collection replaces an open one, by a rename or by a symbolic link.
 
 use super::{TestDir, refused};
 use firndb::ErrorKind;
@@ -28,7 +28,7 @@ fn create(dir: &Path, documents: u64) -> Collection {
 }
 
 #[test]
-fn handles_follow_a_rename_and_never_write_into_what_they_were_not_begun_on() {
+fn handles_follow_a_rename_and_changes_stay_in_their_directory() {
     let temp = TestDir::new();
     let [dir, new, old] = ["c", "c.new", "c.old"].map(|name| temp.path(name));
     let (handle, reader) = (create(&dir, 1), Collection::open(&dir).unwrap());
@@ -48,7 +48,7 @@ fn handles_follow_a_rename_and_never_write_into_what_they_were_not_begun_on() {
     assert_eq!((reader.reader().len(), handle.reader().len()), (3, 3));
     assert_eq!(Collection::open(&old).unwrap().reader().len(), 1);
 
-    // No handle keeps the lock of a directory once its change is made, in either directory.
+    // After a change, no handle keeps the lock of either directory.
     put(&reader, 4).unwrap();
     put(&Collection::open(&old).unwrap(), 5).unwrap();
     put(&handle, 6).unwrap();

@@ -1,7 +1,6 @@
-//! A collection without structures: documents in a list, every question answered by looking at all
-//! of them. Slow, and simple enough to be believed; it shares no code with the engine, not even the
-//! comparison of values. The one thing that it prepares is the order of a field's values: each
-//! document has their numbers, so that values are compared once and not for each question.
+//! A reference model of a collection: a list of documents, which every query scans. It is slow, but
+//! obviously correct, and shares no code with the engine, not even the comparison of values. Its only
+//! preparation is to sort and number the values of a field, so that queries compare numbers.
 
 use crate::search::model::query::{Cursor, Filter, Op, OrderBy, Query};
 use crate::search::model::schema::Field;
@@ -12,36 +11,36 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// A document: for each field of the model its values, ascending and distinct.
+/// A document: the values of each field of the model, ascending and distinct.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Doc {
     pub values: Vec<Vec<Value>>,
     pub payload: Vec<u8>,
 }
 
-/// A collection: partitions in the order of their names, documents in theirs.
+/// A collection: partitions in the order of their names, and their documents in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     pub fields: Vec<Field>,
     pub names: Vec<String>,
     pub docs: Vec<Doc>,
-    /// Where each document is.
+    /// The partition and the number of each document.
     pub hits: Vec<Hit>,
-    /// For each field, once a question needs it.
+    /// One per field, computed for the first query that needs it.
     columns: Vec<OnceLock<Column>>,
 }
 
-/// A field of all documents.
+/// The values of a field in all documents.
 #[derive(Clone, Debug)]
 struct Column {
     /// The distinct values, ascending.
     values: Vec<Value>,
-    /// Document d has the values of the numbers `numbers[starts[d]..starts[d + 1]]`.
+    /// The values of document `d` have the numbers `numbers[starts[d]..starts[d + 1]]`.
     starts: Vec<usize>,
     numbers: Vec<u32>,
 }
 
-/// The number of no value, which comes last.
+/// The number that stands for a missing value, which sorts last.
 const MISSING: u32 = u32::MAX;
 
 impl Column {
@@ -94,7 +93,7 @@ impl Model {
         })
     }
 
-    /// The number of a hit in `docs`.
+    /// The index of a hit in `docs`.
     pub fn index(&self, hit: Hit) -> usize {
         self.hits.binary_search(&hit).unwrap()
     }
@@ -132,13 +131,13 @@ impl Model {
         held
     }
 
-    /// Numbers of the documents that satisfy the filter, in document order.
+    /// The indexes of the documents that satisfy the filter, in document order.
     pub fn matching(&self, filter: &Filter) -> Vec<usize> {
         let held = self.satisfies(filter);
         (0..held.len()).filter(|&i| held[i]).collect()
     }
 
-    /// All matches of a query in its order; `after`, `skip` and `limit` are not applied.
+    /// All matches of a query in its order. Ignores `after`, `skip` and `limit`.
     pub fn ordered(&self, query: &Query) -> Vec<usize> {
         let order = order(query);
         let mut found = self.matching(&query.filter);
@@ -173,17 +172,17 @@ impl Model {
         found.into_iter().skip(query.skip as usize).take(limit).map(|i| self.hits[i]).collect()
     }
 
-    /// The index of a cursor. If no document of its keys is there any more, it is where the one
-    /// match of these keys is, if there is one.
+    /// The cursor to resume from. If its document no longer exists and exactly one match has its keys,
+    /// that is the cursor of this match.
     fn resumed(&self, query: &Query, cursor: &Cursor, found: &[usize]) -> Cursor {
         let text =
             |cursor: Cursor| Cursor { partition: String::new(), doc: 0, ..cursor }.to_string();
         let keys = text(cursor.clone());
         let at = |&index: &usize| self.cursor(query, self.hits[index]);
-        let is_there = (0..self.hits.len()).any(|index| at(&index) == *cursor);
+        let exists = (0..self.hits.len()).any(|index| at(&index) == *cursor);
         let mut alike = found.iter().map(at).filter(|other| text(other.clone()) == keys);
         match (alike.next(), alike.next()) {
-            (Some(one), None) if !cursor.keys.is_empty() && !is_there => one,
+            (Some(one), None) if !cursor.keys.is_empty() && !exists => one,
             _ => cursor.clone(),
         }
     }
@@ -247,7 +246,7 @@ impl Model {
         Aggregate { count, min, max, sum, avg }
     }
 
-    /// Floats are added in document order within a partition, then partition by partition.
+    /// Adds floats in document order within a partition, then the sums of the partitions.
     fn sum_by_partition(&self, indexes: &[usize], field: usize) -> f64 {
         let same = |a: &usize, b: &usize| self.hits[*a].partition == self.hits[*b].partition;
         let float = |value: &Value| match value {
@@ -288,7 +287,7 @@ impl Model {
     }
 }
 
-/// The keys of a query's order; a field that comes again decides nothing and is left out.
+/// The keys of a query's order, without repeated fields, which decide nothing.
 fn order(query: &Query) -> Vec<&OrderBy> {
     let mut order: Vec<&OrderBy> = Vec::new();
     for key in &query.order {
@@ -308,7 +307,7 @@ fn compare_keys(order: &[&OrderBy], a: &[Option<&Value>], b: &[Option<&Value>]) 
     orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// The filter without the parts of its outermost `and` that are on `field` alone.
+/// The filter without the parts of its outermost `and` that are conditions on `field` only.
 fn without(filter: &Filter, field: &str) -> Filter {
     if let Filter::And(parts) = filter {
         return Filter::And(parts.iter().map(|p| without(p, field)).collect());
@@ -318,7 +317,7 @@ fn without(filter: &Filter, field: &str) -> Filter {
     if own { Filter::All } else { filter.clone() }
 }
 
-/// The fields that the conditions of a filter are on; `None` for `all` and for empty lists.
+/// The fields of the conditions of a filter, and `None` for `all` and for empty lists.
 fn names(filter: &Filter) -> Vec<Option<&str>> {
     match filter {
         Filter::All => vec![None],
@@ -343,7 +342,7 @@ fn matches_op(op: Op, order: Ordering) -> bool {
     }
 }
 
-/// Compares values of comparable types, numbers as the real numbers that they are.
+/// Compares values of comparable types. Numbers compare by their exact values.
 pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
@@ -358,7 +357,7 @@ pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
 }
 
 fn compare_float(float: f64, integer: i128) -> Ordering {
-    // 64-bit integers are far inside this range, and casts within it are exact.
+    // The range includes all 64-bit integers, and casts within it are exact.
     let whole = float.trunc().clamp(-1e30, 1e30) as i128;
     whole.cmp(&integer).then_with(|| float.partial_cmp(&float.trunc()).unwrap())
 }
@@ -380,7 +379,7 @@ fn bytes(value: &Value) -> &[u8] {
 }
 
 #[test]
-fn numbers_compare_as_real_numbers() {
+fn numbers_of_different_types_compare_by_exact_value() {
     let two53 = 9_007_199_254_740_992i64;
     for (a, b, expected) in [
         (Value::I64(10), Value::F64(10.5), Ordering::Less),

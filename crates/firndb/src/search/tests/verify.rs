@@ -1,4 +1,4 @@
-//! What the writer makes passes `verify`; what contradicts itself does not, whatever its checksums.
+//! `verify` accepts what the writer writes, and reports inconsistent files with valid checksums.
 
 use super::random_collection::{RandomCollection, Scale};
 use super::sample_files::{files, large_files};
@@ -21,18 +21,18 @@ use std::path::Path;
 
 const SEED: u64 = 0x7E51_F1ED;
 
-/// The bytes of a partition, to be forged.
+/// A valid partition file, of which tests forge inconsistent versions.
 pub(super) struct Template(pub(super) Vec<u8>);
 
 impl Template {
-    /// The partition of this name on the shelf.
+    /// The partition of this name in the sample files.
     pub(super) fn of(name: &str) -> Template {
         let files = if name == "large" { large_files(66_000) } else { files() };
-        let is_it = |path: &Path| {
+        let is_named = |path: &Path| {
             let file = path.file_name().unwrap().to_str().unwrap();
             file.starts_with(&format!("{name}.")) && file.ends_with(".part.firn")
         };
-        Template(files.into_iter().find(|(path, _)| is_it(path)).unwrap().1)
+        Template(files.into_iter().find(|(path, _)| is_named(path)).unwrap().1)
     }
 
     /// A partition with a key of each form of postings, and a field without a column.
@@ -54,7 +54,7 @@ impl Template {
         Template::of_builder(builder)
     }
 
-    /// A partition with a field that is scanned, but for the keys of the first and last documents.
+    /// A partition with a scanned field, whose first and last keys have lists.
     fn scanned() -> Template {
         let price = Field::new("price", Type::I64, Roles::FULL).scanned();
         let mut builder = PartitionBuilder::new(Schema::new([price]).unwrap());
@@ -72,7 +72,7 @@ impl Template {
         Template(disk.map(&path).unwrap().to_vec())
     }
 
-    /// The file with its sections edited, and checksums that fit. Sections that are `None` go.
+    /// The file with its sections edited and valid checksums. `edit` returns `None` to omit a section.
     pub(super) fn forge(&self, edit: impl Fn(u32, Vec<u8>) -> Option<Vec<u8>>) -> Vec<u8> {
         let file = Envelope::open(Map::from_vec(self.0.clone()), Path::new("v"), Kind::Partition);
         let file = file.unwrap();
@@ -89,7 +89,7 @@ impl Template {
         forged
     }
 
-    /// One section edited.
+    /// The file with one section edited.
     pub(super) fn section(&self, id: u32, edit: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
         let found = std::cell::Cell::new(false);
         let forged = self.forge(|other, mut bytes| {
@@ -103,10 +103,10 @@ impl Template {
         forged
     }
 
-    /// One section that is an increasing sequence edited.
+    /// The file with one monotonic sequence edited.
     fn sequence(&self, id: u32, edit: impl Fn(&mut Vec<u64>)) -> Vec<u8> {
         self.section(id, |bytes| {
-            let len = u64_at(bytes, 0) << 16 >> 16; // of either form
+            let len = u64_at(bytes, 0) << 16 >> 16; // in both forms
             let sequence = Monotonic::new(bytes, len as usize).unwrap();
             let mut values: Vec<u64> = (0..sequence.len()).map(|i| sequence.get(i)).collect();
             edit(&mut values);
@@ -114,7 +114,7 @@ impl Template {
         })
     }
 
-    /// One section that is a packed array edited.
+    /// The file with one packed array edited.
     pub(super) fn packed(
         &self,
         id: u32,
@@ -132,7 +132,7 @@ impl Template {
         })
     }
 
-    /// The meta section edited.
+    /// The file with its meta section edited.
     pub(super) fn meta(&self, edit: impl Fn(&mut Schema, &mut Vec<FieldMeta>)) -> Vec<u8> {
         self.section(global::META, |bytes| {
             let (documents, mut schema, mut metas) = decode_meta(bytes).unwrap();
@@ -162,17 +162,17 @@ fn check(bytes: &[u8]) -> Result<()> {
     open(bytes)?.verify()
 }
 
-/// The forged file is refused in a sentence with all of these words.
+/// Asserts that the forged file is reported as corrupt, in a message with all of these words.
 #[track_caller]
 pub(super) fn caught(forged: Vec<u8>, words: &[&str]) {
-    let error = check(&forged).expect_err("this forgery went through");
+    let error = check(&forged).expect_err("the forged file was accepted");
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     assert!(error.file().is_some(), "{error}");
     let lacks = words.iter().find(|word| !error.message().contains(**word));
     assert!(lacks.is_none(), "no word of {:?}: {error}", lacks.unwrap());
 }
 
-/// Fields of the shelf's partitions `a` and `b`.
+/// Fields of the sample partitions `a` and `b`.
 const DAY: usize = 0;
 const N: usize = 1;
 const RATIO: usize = 2;
@@ -186,7 +186,7 @@ fn swap_chunks(bytes: &mut [u8], a: usize, b: usize, size: usize) {
 }
 
 #[test]
-fn what_the_writer_makes_passes() {
+fn written_partitions_pass_verify() {
     let rounds = 60;
     println!("seeds {SEED:#x}..{:#x}", SEED + rounds);
     for seed in SEED..SEED + rounds {
@@ -219,7 +219,7 @@ fn wrong_keys_are_caught() {
 }
 
 #[test]
-fn wrong_sums_are_caught() {
+fn wrong_offsets_are_caught() {
     let a = Template::of("a");
     let offsets = |field| section(field, part::OFFSETS);
     caught(a.sequence(offsets(N), |v| *v.last_mut().unwrap() += 1), &["`n`", "offsets go from 0"]);
@@ -233,7 +233,7 @@ fn wrong_sums_are_caught() {
 #[test]
 fn wrong_postings_are_caught() {
     let a = Template::of("a");
-    assert_eq!(a.fields()[KEY].slice_bits, 8, "a byte a document");
+    assert_eq!(a.fields()[KEY].slice_bits, 8, "one byte per document");
     let slices = section(KEY, part::SLICES);
     caught(a.section(slices, |b| b.swap(0, 1)), &["`key`", "key 0", "out of place"]);
     caught(a.section(slices, |b| b[1] = b[0]), &["`key`", "key 0", "out of place"]);
@@ -247,7 +247,7 @@ fn wrong_postings_are_caught() {
     let built = Template::built();
     let (id, bits) = (section(0, part::SLICES), built.fields()[0].slice_bits);
     assert_eq!(built.fields()[0].column_bits, None);
-    // Key 0 has documents 0 and 590, key 1 document 253.
+    // Key 0 is in documents 0 and 590, key 1 in document 253.
     caught(built.packed(id, bits, 600, |v| v[2] = 0), &["`id`", "document 0", "two values"]);
     caught(built.meta(|_, m| m[1].present -= 1), &["`run`", "documents have a value"]);
     let runs = section(1, part::RUNS);
@@ -306,7 +306,7 @@ fn wrong_bitsets_are_caught() {
 }
 
 #[test]
-fn wrong_exceptions_are_caught() {
+fn wrong_special_forms_are_caught() {
     let built = Template::built();
     let list = section(1, part::SPECIAL_FORMS);
     assert_eq!(
@@ -345,7 +345,7 @@ fn wrong_keys_in_columns_are_caught() {
     caught(large.section(list, |b| b[24 + 4..24 + 8].fill(0)), &["`ratio`", "key 1", "section"]);
     caught(large.section(list, |b| b[24 + 8] = 8), &["`ratio`", "key 1", "offset"]);
     caught(large.section(list, |b| b[24 + 16] += 1), &["`ratio`", "special forms before key 1"]);
-    // Several values, and more bits than are scanned.
+    // A multi-valued field, whose column cannot be scanned.
     let built = Template::built();
     let in_column = |b: &mut Vec<u8>| b[24 + 4..24 + 8].fill(0xFF);
     let of = section(1, part::SPECIAL_FORMS);
@@ -361,7 +361,7 @@ fn wrong_scanned_fields_are_caught() {
     let column = |doc: usize, ord: u32| {
         built.packed(section(0, part::COLUMN), 10, 5_000, move |ords| ords[doc] = ord)
     };
-    // Document n has key 719 n modulo 900: document 0 is in a list.
+    // Document n has key 719 * n modulo 900. Document 0 is in a list.
     let other = first + 1;
     caught(column(0, other), &["`price`", "document 0 has key 0, but not in the column"]);
     let alone = (0..5_000).find(|n| n * 719 % 900 == other as usize).unwrap();
@@ -398,7 +398,7 @@ fn wrong_columns_are_caught() {
 }
 
 #[test]
-fn wrong_meta_data_are_caught() {
+fn wrong_metadata_is_caught() {
     let a = Template::of("a");
     let ordered = |field: usize, ordered| a.meta(move |_, m| m[field].ordered = ordered);
     caught(ordered(DAY, Ordered::Descending), &["`day`", "column"]);
@@ -415,8 +415,8 @@ fn wrong_meta_data_are_caught() {
     caught(c.meta(|s, _| s.order.reverse()), &["order"]);
     let column = section(KEPT, part::COLUMN);
     caught(a.forge(|id, bytes| (id != column).then_some(bytes)), &["is missing"]);
-    let hidden = a.forge(|id, bytes| (id != column).then_some(bytes));
-    let hidden = Template(hidden).meta(|_, m| m[KEPT].column_bits = None);
+    let without = a.forge(|id, bytes| (id != column).then_some(bytes));
+    let hidden = Template(without).meta(|_, m| m[KEPT].column_bits = None);
     caught(hidden, &["`kept`", "column"]);
 }
 
@@ -437,7 +437,7 @@ fn wrong_payloads_are_caught() {
 }
 
 #[test]
-fn a_set_that_does_not_fit_its_files_is_caught() {
+fn a_set_that_contradicts_its_files_is_caught() {
     let store = store();
     let mut change = store.collection.change().unwrap();
     for (name, ty) in [("a", Type::I64), ("b", Type::I64)] {
