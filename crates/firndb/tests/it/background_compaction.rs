@@ -1,5 +1,5 @@
-//! Partitions are compacted in the background and published, and a reader of the catalog switches to
-//! the new versions while threads query it: no answer changes.
+//! Partitions are compacted in the background and published, and a reader of the catalog switches
+//! to the new versions while threads query it: no answer changes.
 
 use super::TestDir;
 use firndb::catalog::{Catalog, PublishOptions, ReaderOptions};

@@ -22,8 +22,8 @@ fn partition(round: u64) -> PartitionBuilder {
     builder
 }
 
-/// The numbers of mappings and of open files of this process in a directory; 0 on other systems than
-/// Linux.
+/// The numbers of mappings and of open files of this process in a directory; 0 on other systems
+/// than Linux.
 fn open_handles(dir: &Path) -> (usize, usize) {
     let dir = dir.to_str().unwrap();
     if cfg!(not(target_os = "linux")) {
@@ -51,8 +51,8 @@ fn check(version: &Generation) {
     assert_eq!(docs.count(&eq("round", round + 1)).unwrap(), 0);
 }
 
-/// A reader whose cache directory was moved keeps its version, and does not touch a new directory of
-/// the same name.
+/// A reader whose cache directory was moved keeps its version, and does not touch a new directory
+/// of the same name.
 #[test]
 fn a_reader_does_not_write_into_a_directory_that_replaced_its_cache() {
     let temp = TestDir::new();

@@ -1,4 +1,5 @@
-//! Creating, opening, changing, locking and refreshing collections; limits of a builder; damaged files.
+//! Creating, opening, changing, locking and refreshing collections; limits of a builder; damaged
+//! files.
 
 use super::{TestDir, names, refused};
 use firndb::ErrorKind;
@@ -174,7 +175,8 @@ fn changes_of_one_handle_wait_for_each_other() {
 /// The environment variable that passes the collection to [`hold_a_change`].
 const HELD: &str = "FIRNDB_TEST_HELD";
 
-/// The other process of the test below: begins a change, reports it, and ends with its standard input.
+/// The other process of the test below: begins a change, reports it, and ends with its standard
+/// input.
 #[test]
 #[ignore = "started by a_change_in_another_process_holds_the_lock_until_it_ends"]
 fn hold_a_change() {
@@ -324,7 +326,8 @@ fn verify_succeeds_while_the_collection_changes() {
     let temp = TestDir::new();
     let dir = temp.path("collection");
     let (collection, _) = temp.collection([("a", version(1, 10)), ("b", version(1, 10))]);
-    // Each time a file is checked, a change replaces the next one, so that verify finds it missing.
+    // After each checked file a change replaces a partition, so that verify has to begin again with
+    // the newest set.
     let mut changes = 0;
     let report = firndb::verify(&dir, |_, _| {
         changes += 1;

@@ -1,9 +1,9 @@
 //! Golden files: every later version can open files of format version 1, with the same answers.
 //!
 //! `tests/golden/v1/` holds the files of a collection and, in `answers.txt`, questions with their
-//! answers. One test checks the answers. Another builds the same collection and compares its bytes, so
-//! that the format cannot change unnoticed.
-//! `cargo test -p firndb --test it write_golden -- --ignored` writes new golden files.
+//! answers. One test checks the answers. Another builds the same collection and compares its bytes,
+//! so that the format cannot change unnoticed. `cargo test -p firndb --test it write_golden --
+//! --ignored` writes new golden files.
 
 use super::{TestDir, names};
 use firndb::search::query::{asc, desc};
@@ -64,9 +64,9 @@ fn room(n: u64) -> Document {
     room.payload(if n.is_multiple_of(11) { String::new() } else { text })
 }
 
-/// The partitions: small ones with raw and with compressed payloads; one just large enough for points
-/// and for keys and fields that are found in the column; and one just large enough for two chunks,
-/// with long lists and two values that nearly all documents have.
+/// The partitions: small ones with raw and with compressed payloads; one just large enough for
+/// points and for keys and fields that are found in the column; and one just large enough for two
+/// chunks, with long lists and two values that nearly all documents have.
 fn partitions() -> [(&'static str, PartitionBuilder); 4] {
     let schema = || Schema::from_toml(&format!("[fields]\n{FIELDS}")).unwrap();
     let mut rooms = PartitionBuilder::new(schema());
@@ -127,7 +127,7 @@ fn partitions() -> [(&'static str, PartitionBuilder); 4] {
 /// | `page` | query | the hits, the number of all matches, the cursor of the last hit |
 /// | `payload` | query | the payloads of the hits |
 /// | `values` | field, query | the field's values of the hits |
-/// | `facet` | field, filter | its top five values, the numbers of values and of documents without |
+/// | `facet` | field, filter | its top five values, number of values, documents without one |
 /// | `group` | field, field, filter | number of documents, and the second field's aggregate |
 fn answer(reader: &Reader, question: &str) -> firndb::Result<String> {
     let word = |text: &str| {

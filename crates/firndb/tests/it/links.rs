@@ -1,5 +1,6 @@
-//! Publishing through symbolic links, from other file systems, and of other things than files: every
-//! published version consists of regular files with the bytes of the manifest, or publishing fails.
+//! Publishing through symbolic links, from other file systems, and of other things than files:
+//! every published version consists of regular files with the bytes of the manifest, or publishing
+//! fails.
 
 use super::{TestDir, names, refused as fails};
 use firndb::catalog::{Catalog, PublishOptions, Published, ReaderOptions};
@@ -145,7 +146,7 @@ fn anything_but_a_file_is_refused_without_blocking() {
     fs::create_dir(temp.path("empty")).unwrap();
     fails(publish(&catalog, temp.path("empty")), ErrorKind::NotFound, &["no collection"]);
     fails(publish(&catalog, temp.path("missing")), ErrorKind::NotFound, &[]);
-    // A pipe in the place of a partition.
+    // A pipe instead of a partition.
     let (_, _) = temp.collection([("a", partition(1))]);
     let all = names(&temp.path("collection"));
     let part = all.iter().find(|name| name.starts_with("a.")).unwrap();
@@ -179,8 +180,8 @@ fn files_of_another_file_system_are_copied() {
     assert_eq!(value(&temp, &catalog), "far");
 }
 
-/// A published object was replaced by a symbolic link, truncated or removed: the next publication does
-/// not reuse it.
+/// A published object was replaced by a symbolic link, truncated or removed: the next publication
+/// does not reuse it.
 #[test]
 fn a_damaged_object_is_not_reused() {
     for damage in ["link", "cut", "gone"] {

@@ -1,8 +1,8 @@
 //! Integration tests through the public API, on a real disk.
 //!
 //! - `readme.rs`: the example of README.md;
-//! - `golden.rs`, `golden_index.rs`, `tables.rs`: collections, an index and tables of every released
-//!   format version can be read and used;
+//! - `golden.rs`, `golden_index.rs`, `tables.rs`: collections, an index and tables of every
+//!   released format version can be read and used;
 //! - `queries.rs`: queries of every kind, what is refused, cancellation;
 //! - `multi_valued.rs`: a document with several of the wanted values is one match;
 //! - `size_boundaries.rs`: numbers of documents at which structures or plans change;
@@ -80,8 +80,8 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Asserts that the call fails with this kind of error, in a message with all these words. Returns the
-/// error.
+/// Asserts that the call fails with this kind of error, in a message with all these words. Returns
+/// the error.
 #[track_caller]
 fn refused<T>(result: Result<T>, kind: ErrorKind, words: &[&str]) -> Error {
     let Err(error) = result else { panic!("this call should have failed: {kind:?}, {words:?}") };

@@ -15,8 +15,8 @@ const SLACK: u64 = 3 << 20;
 /// Additional memory when the buffer of the file grows to its final 2 MiB.
 const BUFFER: u64 = 3 << 20;
 
-/// A kind of documents: its name, the schema, document number `n`, and the size of the largest field
-/// of `n` documents: values, distinct keys, and bytes of all distinct keys, including points.
+/// A kind of documents: its name, the schema, document number `n`, and the size of the largest
+/// field of `n` documents: values, distinct keys, and bytes of all distinct keys, including points.
 type Shape = (&'static str, fn() -> Schema, fn(u64) -> Document, fn(u64) -> (u64, u64, u64));
 
 const SHAPES: [Shape; 6] = [

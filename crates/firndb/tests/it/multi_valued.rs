@@ -1,5 +1,5 @@
-//! A document with several of the wanted values is one match, with every plan, also where the postings
-//! of the multi-valued field are the shortest and lead.
+//! A document with several of the wanted values is one match, with every plan, also where the
+//! postings of the multi-valued field are the shortest and lead.
 
 use super::TestDir;
 use firndb::search::query::{and, is_in, lt};

@@ -1,13 +1,14 @@
-//! Numbers of documents at which structures or plans change: a word of a bitset (64), small and large
-//! partitions (4,096), chunks (65,536). On both sides of each, queries give the answers of a scan over
-//! the numbers.
+//! Numbers of documents at which structures or plans change: a word of a bitset (64), small and
+//! large partitions (4,096), chunks (65,536). On both sides of each, queries give the answers of a
+//! scan over the numbers.
 
 use super::TestDir;
 use firndb::search::query::{all, and, asc, between, desc, eq, exists, gte, lt, not, or};
 use firndb::search::{Document, Facet, Filter, Hit, PartitionBuilder, Query, Reader, Schema};
 
-/// The values follow from the number of the document: `up` is the number, `mixed` has many values in no
-/// order, `few` has three values, `some` is missing in four of five documents, `tags` is multi-valued.
+/// The values follow from the number of the document: `up` is the number, `mixed` has many values
+/// in no order, `few` has three values, `some` is missing in four of five documents, `tags` is
+/// multi-valued.
 const FIELDS: &str = "[fields]
     up = 'u64 full'
     mixed = 'u64 full'

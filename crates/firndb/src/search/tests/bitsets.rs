@@ -1,5 +1,6 @@
-//! Bitsets and divided lists of single-valued and multi-valued fields: every kind of query gives the
-//! answers of a scan over the rows, with every plan and instruction set, before and after a merge.
+//! Bitsets and divided lists of single-valued and multi-valued fields: every kind of query gives
+//! the answers of a scan over the rows, with every plan and instruction set, before and after a
+//! merge.
 
 use super::{merge_all, special_forms, store, with_each_plan};
 use crate::search::codec::slices::DIVIDED;

@@ -81,8 +81,8 @@ fn compare(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
     FORCED.set(Forced::default());
 }
 
-/// Compares one random query, its next pages by cursor, and the facets, groups and aggregates of its
-/// filter.
+/// Compares one random query, its next pages by cursor, and the facets, groups and aggregates of
+/// its filter.
 fn compare_as_forced(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
     let filter = some_filter(rng);
     assert_eq!(bundled.count(&filter).unwrap(), plain.count(&filter).unwrap(), "{filter:?}");
@@ -225,8 +225,8 @@ fn carry_over(rng: &mut Rng, order: &[OrderBy]) {
     assert!(incomplete > 20);
 }
 
-/// The statistics that a view without one of its bundles derives from the set below are those that it
-/// would compute itself.
+/// The statistics that a view without one of its bundles derives from the set below are those that
+/// it would compute itself.
 fn assert_same_statistics(rng: &mut Rng, set: &SearchSet) {
     let own = Statistics::new(set.schema.fields.len(), set.partitions.len());
     assert!(set.statistics.is_above());
@@ -278,8 +278,8 @@ fn derive_bundles(rng: &mut Rng, order: &[OrderBy]) {
         }
         let set = change.commit().unwrap().set;
         let all = 0..set.partitions.len();
-        // In some rounds a field is wanted that the previous bundle lacks, and in some a field of the
-        // order is not wanted, which changes the order of the documents.
+        // In some rounds a field is wanted that the previous bundle lacks, and in some a field of
+        // the order is not wanted, which changes the order of the documents.
         let wanted = (0..4).map(|field| field < 2 + round % 3 && (field != 1 || round % 7 > 0));
         let wanted: Vec<bool> = wanted.collect();
         let merged = Bundle::new(&set, all.clone(), &wanted, None).unwrap();

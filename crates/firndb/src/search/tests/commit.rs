@@ -1,5 +1,5 @@
-//! What a commit keeps and what it leaves: carried-over statistics equal new ones, no superfluous file
-//! stays in the directory, and a small change costs few calls.
+//! What a commit keeps and what it leaves: carried-over statistics equal new ones, no superfluous
+//! file stays in the directory, and a small change costs few calls.
 
 use super::{DIR, Store, create, open, store};
 use crate::ErrorKind;
@@ -39,8 +39,8 @@ fn builder(wide: bool, rng: &mut Rng, documents: usize) -> PartitionBuilder {
     builder
 }
 
-/// Checks that the statistics of every field equal those computed from the set, and whether they were
-/// carried over.
+/// Checks that the statistics of every field equal those computed from the set, and whether they
+/// were carried over.
 fn check(reader: &Reader, carried: bool, what: &str) {
     let set = &reader.set;
     let computed = Statistics::new(set.schema.fields.len(), set.partitions.len());
@@ -285,7 +285,7 @@ fn a_set_with_a_gap_in_its_number_is_found() {
 }
 
 #[test]
-fn an_older_copy_restored_over_the_directory_is_noticed() {
+fn an_older_copy_restored_over_the_directory_is_detected() {
     let mut rng = Rng(SEED);
     let Store { collection, disk } = store();
     let mut put = |collection: &crate::search::Collection, name: &str| {

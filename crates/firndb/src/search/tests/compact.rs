@@ -117,8 +117,8 @@ fn compaction_changes_no_answer() {
     }
 }
 
-/// Neighbouring partitions whose documents would interleave are not merged, because that would change
-/// the order of ties.
+/// Neighbouring partitions whose documents would interleave are not merged, because that would
+/// change the order of ties.
 #[test]
 fn ordered_partitions_are_merged_only_if_they_follow_each_other_in_their_order() {
     println!("seed {SEED:#x}");

@@ -1,5 +1,5 @@
-//! Power cuts and failing calls at every operation of every kind of change: afterwards the collection
-//! has the complete old set or the complete new one, and the next change works.
+//! Power cuts and failing calls at every operation of every kind of change: afterwards the
+//! collection has the complete old set or the complete new one, and the next change works.
 
 use super::{DIR, Store, create, open, store};
 use crate::disk::envelope::{Envelope, Kind, kind_of};

@@ -33,7 +33,7 @@ fn seal(file: &mut Forged) -> (Vec<u8>, Vec<u8>) {
     file.seal()
 }
 
-/// Damages one section of one file. Returns all files, and the place of the damage.
+/// Damages one section of one file. Returns all files, and a description of the damage.
 fn forge(rng: &mut Rng, files: &Files) -> (Files, String) {
     let mut files = files.clone();
     let paths: Vec<PathBuf> = files.keys().cloned().collect();

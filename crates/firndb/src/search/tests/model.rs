@@ -76,8 +76,8 @@ fn answers_match_the_model() {
     assert!(counts.0.contains_key(BY_VALUE), "no collection had points that hold values");
 }
 
-/// Checks the collections of some seeds on all processors. Each has its own disk and random numbers,
-/// so that a failure can be replayed alone.
+/// Checks the collections of some seeds on all processors. Each has its own disk and random
+/// numbers, so that a failure can be replayed alone.
 fn check_collections(seeds: Range<u64>, counts: &mut Counts) {
     let next = AtomicU64::new(seeds.start);
     let check = || {
@@ -164,7 +164,8 @@ fn every_instruction_set_matches_the_model() {
     assert_eq!(versions[0], "Portable");
 }
 
-/// The same checks with every plan: with lists, with bitsets, and with the plans of large partitions.
+/// The same checks with every plan: with lists, with bitsets, and with the plans of large
+/// partitions.
 #[test]
 fn every_plan_matches_the_model() {
     let mut counts = Counts::default();

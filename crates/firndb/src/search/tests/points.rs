@@ -248,8 +248,8 @@ fn inconsistent_points_are_caught() {
     caught(template.meta(|_, metas| metas[1].in_points = false), "field `lon` is part of no point");
     caught(template.meta(|_, metas| metas[2].in_points = false), "field `lat` is part of no point");
     caught(template.meta(|schema, _| schema.points.clear()), "part of no point");
-    // Every byte of the heads, and some of the leaves. Documents that are swapped within a leaf pass,
-    // because `lat` has no column to compare with.
+    // Every byte of the heads, and some of the leaves. Documents that are swapped within a leaf
+    // pass, because `lat` has no column to compare with.
     let (mut found, mut passed, size) = (0, 0, std::cell::Cell::new(0));
     template.section(points, |bytes| size.set(bytes.len()));
     for at in (0..end + 700).chain((end..size.get()).step_by(61)) {

@@ -321,8 +321,8 @@ fn a_merged_partition_equals_one_built_at_once() {
     assert!(by_value(&merged) && file.to_vec() == whole);
 }
 
-/// Points of a bundle hold values even where those of a file would not. The bundle of the next set is
-/// derived from it without keys.
+/// Points of a bundle hold values even where those of a file would not. The bundle of the next set
+/// is derived from it without keys.
 #[test]
 fn points_of_bundles_hold_values() {
     let mut rng = Rng(SEED + 6);

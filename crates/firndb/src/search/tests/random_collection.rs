@@ -1,8 +1,8 @@
 //! Random collections: a schema, generators of values for each field, partitions of documents, and
 //! the model of the same documents.
 //!
-//! The engine treats partitions of different sizes differently, so collections have three scales: see
-//! [`Scale`].
+//! The engine treats partitions of different sizes differently, so collections have three scales:
+//! see [`Scale`].
 
 use super::reference::{Doc, Model, compare};
 use super::{Store, store};
@@ -115,7 +115,8 @@ impl RandomCollection {
             let (distinct, roles) = (pool.len(), field.roles);
             let _ = writeln!(
                 text,
-                "{} {}: {distinct} values, {distribution:?}, {missing}% missing, 0..={max_values}, {roles:?}",
+                "{} {}: {distinct} values, {distribution:?}, {missing}% missing, \
+                 0..={max_values}, {roles:?}",
                 field.name,
                 field.ty.name()
             );
@@ -233,7 +234,8 @@ impl CollectionSpec {
         Doc { values, payload }
     }
 
-    /// A document with these values. Some have repeated values, and values of another type that convert.
+    /// A document with these values. Some have repeated values, and values of another type that
+    /// convert.
     fn document_for(&self, rng: &mut Rng, doc: &Doc) -> Document {
         let mut document = Document::new().payload(doc.payload.clone());
         for (source, values) in self.sources.iter().zip(&doc.values) {

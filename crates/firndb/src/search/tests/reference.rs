@@ -1,6 +1,6 @@
 //! A reference model of a collection: a list of documents, which every query scans. It is slow, but
-//! obviously correct, and shares no code with the engine, not even the comparison of values. Its only
-//! preparation is to sort and number the values of a field, so that queries compare numbers.
+//! obviously correct, and shares no code with the engine, not even the comparison of values. Its
+//! only preparation is to sort and number the values of a field, so that queries compare numbers.
 
 use crate::search::model::query::{Cursor, Filter, Op, OrderBy, Query};
 use crate::search::model::schema::Field;
@@ -172,8 +172,8 @@ impl Model {
         found.into_iter().skip(query.skip as usize).take(limit).map(|i| self.hits[i]).collect()
     }
 
-    /// The cursor to resume from. If its document no longer exists and exactly one match has its keys,
-    /// that is the cursor of this match.
+    /// The cursor to resume from. If its document no longer exists and exactly one match has its
+    /// keys, that is the cursor of this match.
     fn resumed(&self, query: &Query, cursor: &Cursor, found: &[usize]) -> Cursor {
         let text =
             |cursor: Cursor| Cursor { partition: String::new(), doc: 0, ..cursor }.to_string();

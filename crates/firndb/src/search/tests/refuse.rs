@@ -1,5 +1,5 @@
-//! Invalid arguments are refused: unknown names, literals of wrong types, roles that a field does not
-//! have, impossible changes. Cancelled queries fail. An empty collection answers queries.
+//! Invalid arguments are refused: unknown names, literals of wrong types, roles that a field does
+//! not have, impossible changes. Cancelled queries fail. An empty collection answers queries.
 
 use super::{Store, create, open, store};
 use crate::search::model::query::{all, and, asc, between, eq, exists, gt, is_in, not, prefix};

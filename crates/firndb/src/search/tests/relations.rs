@@ -1,5 +1,5 @@
-//! Continuations of partitions, and names of merged partitions: documents of a name are replaced and
-//! removed together, never duplicated, and never removed with those of another name.
+//! Continuations of partitions, and names of merged partitions: documents of a name are replaced
+//! and removed together, never duplicated, and never removed with those of another name.
 
 use super::{DIR, Store, open, store};
 use crate::ErrorKind::{AlreadyExists, Corrupt, InvalidArgument, NotFound};

@@ -1,7 +1,7 @@
 //! Another directory replaces that of an open collection, as in a deployment by rename.
 //!
-//! A handle that relied on path and set number alone would miss the new collection, and a change that
-//! was begun on the old one would remove the partitions of the new one.
+//! A handle that relied on path and set number alone would miss the new collection, and a change
+//! that was begun on the old one would remove the partitions of the new one.
 
 use super::{DIR, create, open};
 use crate::disk::{DiskRef, SimDisk};
@@ -122,7 +122,8 @@ fn an_overwritten_set_of_the_same_number_is_detected() {
 }
 
 /// The ids in both collections after `work` on the handle, when the directories are swapped before
-/// operation `n` of the work, and whether the work succeeded. `None` if the work has fewer operations.
+/// operation `n` of the work, and whether the work succeeded. `None` if the work has fewer
+/// operations.
 fn swapped_at(n: usize, work: fn(&Collection) -> Result<()>) -> Option<(bool, [Vec<u64>; 2])> {
     let (disk, handle) = both();
     let first = disk.ops();

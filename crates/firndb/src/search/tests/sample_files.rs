@@ -1,5 +1,5 @@
-//! Sample collections for tests of damage: their files in memory, a read-only disk that serves them,
-//! and queries that read every structure in them.
+//! Sample collections for tests of damage: their files in memory, a read-only disk that serves
+//! them, and queries that read every structure in them.
 
 use super::{DIR, Store, store};
 use crate::disk::{

@@ -1,6 +1,6 @@
-//! Keys that are found in the column only, in fields with few keys and in scanned fields: every kind of
-//! query gives the answers of a scan over the rows, with every plan and instruction set, and damage is
-//! reported.
+//! Keys that are found in the column only, in fields with few keys and in scanned fields: every
+//! kind of query gives the answers of a scan over the rows, with every plan and instruction set,
+//! and damage is reported.
 
 use super::{damage_every_byte, merge_all, special_forms, store, with_each_plan};
 use crate::disk::{Disk, DiskRef, SimDisk};
@@ -19,9 +19,9 @@ use std::path::Path;
 const SEED: u64 = 0x5CA_5EED;
 const DOCUMENTS: usize = 9_000;
 
-/// One of nine kinds, of which one is rare and one forms a run; a shade that may be missing; a year;
-/// and a number that is different in every document. Two more fields follow from the number: a price
-/// with many values, which may be missing, and about half of it.
+/// One of nine kinds, of which one is rare and one forms a run; a shade that may be missing; a
+/// year; and a number that is different in every document. Two more fields follow from the number:
+/// a price with many values, which may be missing, and about half of it.
 type Row = (u64, Option<i64>, i64, u64);
 
 fn price(row: &Row) -> Option<i64> {

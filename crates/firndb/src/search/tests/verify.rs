@@ -72,7 +72,8 @@ impl Template {
         Template(disk.map(&path).unwrap().to_vec())
     }
 
-    /// The file with its sections edited and valid checksums. `edit` returns `None` to omit a section.
+    /// The file with its sections edited and valid checksums. `edit` returns `None` to omit a
+    /// section.
     pub(super) fn forge(&self, edit: impl Fn(u32, Vec<u8>) -> Option<Vec<u8>>) -> Vec<u8> {
         let file = Envelope::open(Map::from_vec(self.0.clone()), Path::new("v"), Kind::Partition);
         let file = file.unwrap();
