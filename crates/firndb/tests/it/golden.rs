@@ -2,8 +2,8 @@
 //!
 //! `tests/golden/v1/` holds the files of a collection and, in `answers.txt`, questions with their
 //! answers. One test checks the answers. Another builds the same collection and compares its bytes,
-//! so that the format cannot change unnoticed. `cargo test -p firndb --test it write_golden --
-//! --ignored` writes new golden files.
+//! so that the format cannot change unnoticed. This command writes new golden files:
+//! `cargo test -p firndb --test it write_golden -- --ignored`.
 
 use super::{TestDir, names};
 use firndb::search::query::{asc, desc};

@@ -2,9 +2,9 @@
 //! version.
 //!
 //! `tests/golden/v1/index/` holds the directory of an index with two sources, a feed that was
-//! updated, single changes, and a dirty partition. `cargo test -p firndb --test it
-//! write_golden_index -- --ignored` writes it. The tests compare the bytes of the collection, but
-//! not of the log, which depend on the time.
+//! updated, single changes, and a dirty partition. This command writes it:
+//! `cargo test -p firndb --test it write_golden_index -- --ignored`. The tests compare the bytes of
+//! the collection, but not of the log, which depend on the time.
 
 use super::TestDir;
 use firndb::indexer::{Indexer, Options, Partitioning};

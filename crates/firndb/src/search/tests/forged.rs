@@ -72,7 +72,7 @@ fn more_keys_than_the_dictionary_has_are_an_error() {
             metas[1].distinct = distinct;
         })
     };
-    // Whether so many keys fit is checked when the partition is opened.
+    // More keys than documents must have their bytes in the file.
     corrupt(open(&with(u32::MAX)), "has no 4294967295 keys");
     let forged = with(6000);
     let (disk, path) = (SimDisk::new(), Path::new("/forged"));

@@ -105,16 +105,16 @@ fn merge_all(store: &Store, builders: [PartitionBuilder; 3]) -> [Reader; 2] {
     [parts, change.commit().unwrap()]
 }
 
-/// Damages every byte of a file in three ways and asks the questions of each result. Every answer
+/// Damages every byte of a file in three ways and runs the queries on each result. Every answer
 /// must be correct or a `Corrupt` error, and both must be frequent.
 fn damage_every_byte<A: PartialEq + Debug>(
     whole: &[u8],
     open: impl Fn(&[u8]) -> crate::Result<Reader>,
-    questions: usize,
-    ask: impl Fn(&Reader, usize) -> crate::Result<A>,
+    queries: usize,
+    query: impl Fn(&Reader, usize) -> crate::Result<A>,
 ) {
     let right = open(whole).unwrap();
-    let answers: Vec<A> = (0..questions).map(|number| ask(&right, number).unwrap()).collect();
+    let answers: Vec<A> = (0..queries).map(|number| query(&right, number).unwrap()).collect();
     let (mut found, mut same) = (0, 0);
     for at in 0..whole.len() {
         for flip in [1, 0x80, 0xFF] {
@@ -125,9 +125,9 @@ fn damage_every_byte<A: PartialEq + Debug>(
                 continue;
             };
             for (number, right) in answers.iter().enumerate() {
-                match ask(&reader, number) {
+                match query(&reader, number) {
                     Ok(answer) => {
-                        assert_eq!(answer, *right, "byte {at}, question {number}");
+                        assert_eq!(answer, *right, "byte {at}, query {number}");
                         same += 1;
                     }
                     Err(error) => {
@@ -169,5 +169,5 @@ fn number_from_env(name: &str) -> Option<u64> {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    Some(number.unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    Some(number.unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }

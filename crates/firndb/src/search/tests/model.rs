@@ -27,7 +27,7 @@ const THREADS: usize = 3;
 const QUERIES: u64 = 5_000;
 const QUERIES_PER_COLLECTION: u64 = 50;
 
-/// The count of collections with points that hold values.
+/// The counter of collections with points that hold values.
 const BY_VALUE: &str = "collections with points by value";
 
 /// Reports the collection and the query when a test panics, in the engine or in a comparison.

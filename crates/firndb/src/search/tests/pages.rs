@@ -81,7 +81,7 @@ fn pages_in_a_total_order_have_each_unchanged_document_exactly_once() {
             page.iter().for_each(|id| *seen.entry(*id).or_default() += 1);
             let Some(next) = next else { break };
             query.after = Some(next);
-            // Documents are rechanges and added. The rechanges one may be the last of the page.
+            // Documents are removed and added. The removed one may be the last of the page.
             let change = rng.below(2) == 0;
             if change {
                 let gone = *rng.pick(&page);

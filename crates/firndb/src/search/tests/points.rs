@@ -188,9 +188,9 @@ fn a_merged_partition_with_points_equals_one_built_at_once() {
         reader.set.partitions.iter().map(|part| part.meta(1).in_points).collect()
     };
     assert_eq!(points(&reader), [false, true, false]);
-    let questions = filters(&mut rng);
+    let queries = filters(&mut rng);
     let counts = |reader: &Reader| -> Vec<u64> {
-        questions.iter().map(|(filter, _)| reader.count(filter).unwrap()).collect()
+        queries.iter().map(|(filter, _)| reader.count(filter).unwrap()).collect()
     };
     let before = counts(&reader);
     assert_eq!((points(&merged), counts(&merged)), (vec![true], before));
@@ -211,12 +211,12 @@ fn a_merged_partition_has_the_points_of_all_schemas() {
         change.put(names[1], builder_of(without.clone(), &parts[1])).unwrap();
         let reader = change.commit().unwrap();
         assert_eq!(reader.schema().points().collect::<Vec<_>>(), [["lat", "lon"]]);
-        let questions = filters(&mut rng);
+        let queries = filters(&mut rng);
         let mut change = store.collection.change().unwrap();
         change.merge(&["a", "b"], "a").unwrap();
         let merged = change.commit().unwrap();
         assert!(merged.set.partitions[0].meta(1).in_points, "{names:?}");
-        for (filter, holds) in questions {
+        for (filter, holds) in queries {
             let expected = parts.iter().flatten().filter(|row| holds(row)).count() as u64;
             assert_eq!(reader.count(&filter).unwrap(), expected, "{filter}");
             assert_eq!(merged.count(&filter).unwrap(), expected, "{filter}");

@@ -166,8 +166,8 @@ fn filters_by_keys(rng: &mut Rng, rows: &[Row]) -> Vec<(Filter, Holds)> {
     ]
 }
 
-fn check_queries(reader: &Reader, rows: &[Row], questions: Vec<(Filter, Holds)>) {
-    for (filter, holds) in questions {
+fn check_queries(reader: &Reader, rows: &[Row], queries: Vec<(Filter, Holds)>) {
+    for (filter, holds) in queries {
         let expected: Vec<usize> = (0..rows.len()).filter(|&i| holds(&rows[i])).collect();
         let mut by_kind = expected.clone();
         by_kind.sort_by_key(|&i| rows[i].2);
@@ -359,8 +359,8 @@ fn points_of_bundles_hold_values() {
             let plain = super::open(&store.disk).unwrap().reader();
             plain.limit_bundles(0);
             let everything = parts.concat();
-            let questions = filters(&mut rng, &everything);
-            for (filter, holds) in questions {
+            let queries = filters(&mut rng, &everything);
+            for (filter, holds) in queries {
                 let expected = everything.iter().filter(|row| holds(row)).count() as u64;
                 with_each_plan(|plan| {
                     assert_eq!(reader.count(&filter).unwrap(), expected, "{filter}, {plan}");
@@ -415,7 +415,7 @@ fn wrong_values_are_caught() {
     let mut rng = Rng(SEED);
     let (mut found, mut passed, size) = (0, 0, std::cell::Cell::new(0));
     template.section(points, |bytes| size.set(bytes.len()));
-    let questions = filters(&mut rng, &[(Some(5), Some(6), 1)]);
+    let queries = filters(&mut rng, &[(Some(5), Some(6), 1)]);
     for at in (0..end + 700).chain((end..size.get()).step_by(61)) {
         for flip in [1, 0x80, 0xFF] {
             let forged = template.section(points, |bytes| bytes[at] ^= flip);
@@ -425,7 +425,7 @@ fn wrong_values_are_caught() {
             }
             // The answer is unspecified but possible.
             if let Ok(reader) = reader(&[&forged]) {
-                for (filter, _) in &questions {
+                for (filter, _) in &queries {
                     assert!(reader.count(filter).unwrap_or(0) <= 5_120, "byte {at}");
                 }
                 let facet = Facet { field: "lon".into(), top: 5, disjunctive: false };

@@ -251,7 +251,7 @@ impl Model {
         let same = |a: &usize, b: &usize| self.hits[*a].partition == self.hits[*b].partition;
         let float = |value: &Value| match value {
             Value::F64(v) => *v,
-            other => panic!("{other} is no float"),
+            other => panic!("{other} is not a float"),
         };
         let parts = indexes.chunk_by(same).map(|part| {
             let values = part.iter().flat_map(|&index| &self.docs[index].values[field]);
@@ -366,7 +366,7 @@ fn integer(value: &Value) -> i128 {
     match value {
         Value::I64(v) => i128::from(*v),
         Value::U64(v) => i128::from(*v),
-        other => panic!("{other} is no number"),
+        other => panic!("{other} is not a number"),
     }
 }
 

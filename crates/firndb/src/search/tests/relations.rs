@@ -106,7 +106,7 @@ fn a_merged_name_cannot_be_put_or_removed() {
             assert_eq!(absent.kind(), NotFound);
         }
     }
-    // Neither if the merged partition has the name of one of its parts.
+    // The same holds if the merged partition has the name of one of its parts.
     change(&other, |change| change.merge(&["a.to.c"], "b")).unwrap();
     for refused in [
         change(&other, |change| put(change, "b", 2, &[1])),

@@ -179,7 +179,7 @@ fn with_point(mut schema: Schema) -> Schema {
 }
 
 /// A schema with fewer fields.
-fn few() -> Schema {
+fn small_schema() -> Schema {
     let mut schema = schema(Payload::Raw);
     schema.fields.retain(|field| ["n", "word", "day"].contains(&field.name.as_str()));
     schema
@@ -245,10 +245,10 @@ pub(crate) fn files() -> Files {
     let ordered = schema(Payload::Raw).order_by([desc("n"), asc("day")]).unwrap();
     change.put("c", partition(ordered, 70)).unwrap();
     // A set of at least four partitions has statistics of values.
-    change.put("d", partition(few(), 8)).unwrap();
-    change.put("e", partition_from(8, few(), 8)).unwrap();
-    change.put("f", partition(few(), 0)).unwrap();
-    let mut located = few();
+    change.put("d", partition(small_schema(), 8)).unwrap();
+    change.put("e", partition_from(8, small_schema(), 8)).unwrap();
+    change.put("f", partition(small_schema(), 0)).unwrap();
+    let mut located = small_schema();
     located.fields.retain(|field| field.name == "day");
     let forced = FORCED.get();
     FORCED.set(Forced { forms: true, ..forced });

@@ -368,7 +368,7 @@ fn a_damaged_byte_gives_an_error_or_correct_answers() {
     assert!(!scanned(&right, 0).is_empty());
     let meta = right.set.partitions[0].meta(4);
     assert!(0 < meta.scanned.0 && meta.scanned.1 < meta.distinct, "lists at both ends");
-    let questions = filters(&mut rng);
+    let queries = filters(&mut rng);
     let page = |reader: &Reader, order: OrderBy| {
         let query = Query::new(lt("number", 90_000u64)).order_by(order).limit(10);
         let first = reader.search(&query)?.hits;
@@ -382,12 +382,12 @@ fn a_damaged_byte_gives_an_error_or_correct_answers() {
         ])
     };
     // Counts first, then pages in both directions.
-    let ask = |reader: &Reader, number: usize| {
-        Ok(match questions.get(number) {
+    let query = |reader: &Reader, number: usize| {
+        Ok(match queries.get(number) {
             Some((filter, _)) => (reader.count(filter)?, Vec::new()),
             None => (0, vec![page(reader, asc("price"))?, page(reader, desc("price"))?]),
         })
     };
-    damage_every_byte(&whole, reader, questions.len() + 1, ask);
+    damage_every_byte(&whole, reader, queries.len() + 1, query);
     FORCED.set(Forced::default());
 }
