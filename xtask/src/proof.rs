@@ -43,7 +43,7 @@ const PROOFS: [Proof; 7] = [
     Proof {
         name: "collection",
         what: "random questions to random collections, beside a model",
-        args: &["-p", "firndb", "--lib", "answers_are_those_of_the_model"],
+        args: &["-p", "firndb", "--lib", "answers_match_the_model"],
         sizes: &[("FIRNDB_MODEL_QUERIES", "200000")],
         needs: || Ok(()),
     },

@@ -1,6 +1,6 @@
-//! A reader that switches versions while eight threads ask it all the time.
+//! Readers of a catalog: switching versions while eight threads query, and a moved cache directory.
 
-use super::Place;
+use super::TestDir;
 use firndb::catalog::{Catalog, CleanOptions, Generation, PublishOptions, ReaderOptions};
 use firndb::search::query::{all, eq};
 use firndb::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
@@ -22,8 +22,9 @@ fn partition(round: u64) -> PartitionBuilder {
     builder
 }
 
-/// How many maps and open files of this process lie in a directory; 0 on systems without `/proc`.
-fn held(dir: &Path) -> (usize, usize) {
+/// The numbers of mappings and of open files of this process in a directory; 0 on other systems
+/// than Linux.
+fn open_handles(dir: &Path) -> (usize, usize) {
     let dir = dir.to_str().unwrap();
     if cfg!(not(target_os = "linux")) {
         return (0, 0);
@@ -39,8 +40,8 @@ fn files(dir: &Path) -> usize {
     fs::read_dir(dir).unwrap().count()
 }
 
-/// Whatever happens meanwhile, this is one version, and all of it.
-fn ask(version: &Generation) {
+/// Asserts that all answers are of one complete version.
+fn check(version: &Generation) {
     let round: u64 = version.version().labels["round"].parse().unwrap();
     let docs = version.collection().unwrap();
     assert_eq!(docs.count(&all()).unwrap(), PARTITIONS * DOCUMENTS);
@@ -50,21 +51,22 @@ fn ask(version: &Generation) {
     assert_eq!(docs.count(&eq("round", round + 1)).unwrap(), 0);
 }
 
-/// A reader whose directory was moved neither touches what has its name then nor loses its version.
+/// A reader whose cache directory was moved keeps its version, and does not touch a new directory
+/// of the same name.
 #[test]
-fn a_directory_that_is_moved_from_under_a_reader_is_let_go() {
-    let place = Place::new();
-    let (collection, _) = place.collection([("a", partition(0))]);
-    let catalog = Catalog::create(place.path("catalog")).unwrap();
+fn a_reader_does_not_write_into_a_directory_that_replaced_its_cache() {
+    let temp = TestDir::new();
+    let (collection, _) = temp.collection([("a", partition(0))]);
+    let catalog = Catalog::create(temp.path("catalog")).unwrap();
     let publish = || {
-        catalog.publish("docs", place.path("collection"), &PublishOptions::default()).unwrap();
+        catalog.publish("docs", temp.path("collection"), &PublishOptions::default()).unwrap();
     };
     publish();
     let open = |dir: &Path| catalog.reader("docs", dir, ReaderOptions::default());
-    let (cache, moved) = (place.path("cache"), place.path("moved"));
+    let (cache, moved) = (temp.path("cache"), temp.path("moved"));
     let reader = open(&cache).unwrap();
     fs::rename(&cache, &moved).unwrap();
-    // In its place comes the cache of another reader, which has an older version.
+    // Another reader creates its cache under the same name, with the same version.
     let other = open(&cache).unwrap();
     fs::write(cache.join(format!("{}.firn", "ab".repeat(32))), "mine").unwrap();
     let before = files(&cache);
@@ -76,7 +78,7 @@ fn a_directory_that_is_moved_from_under_a_reader_is_let_go() {
     assert_eq!((files(&cache), reader.stats().version), (before, 1));
     assert_eq!(reader.current().collection().unwrap().count(&all()).unwrap(), DOCUMENTS);
     assert!(other.refresh().unwrap());
-    // A reader that has ended leaves its directory to the next, also if somebody still asks it.
+    // A dropped reader releases its directory, even while a version of it is still in use.
     let current = other.current();
     drop(other);
     drop(open(&cache).unwrap());
@@ -85,23 +87,23 @@ fn a_directory_that_is_moved_from_under_a_reader_is_let_go() {
     assert_eq!(open(&moved).unwrap().current().version().number, 2);
 }
 
-/// `FIRNDB_SWAPS` is the number of swaps: 10,080 are a week of minutes.
+/// `FIRNDB_SWAPS` is the number of swaps: 10,080 is one per minute for a week.
 #[test]
-fn no_query_fails_and_nothing_leaks_while_versions_are_swapped() {
+fn swapping_versions_fails_no_query_and_leaks_nothing() {
     let swaps = std::env::var("FIRNDB_SWAPS").map_or(300, |n| n.parse::<u64>().unwrap());
     let first: Vec<(String, PartitionBuilder)> =
         (0..PARTITIONS).map(|p| (format!("p{p}"), partition(0))).collect();
-    let place = Place::new();
+    let temp = TestDir::new();
     let (collection, _) =
-        place.collection(first.iter().map(|(name, _)| (name.as_str(), partition(0))));
-    let catalog = Catalog::create(place.path("catalog")).unwrap();
+        temp.collection(first.iter().map(|(name, _)| (name.as_str(), partition(0))));
+    let catalog = Catalog::create(temp.path("catalog")).unwrap();
     let publish = |round: u64| {
         let labels = [("round".to_string(), round.to_string())].into();
         let options = PublishOptions { labels, ..PublishOptions::default() };
-        catalog.publish("docs", place.path("collection"), &options).unwrap()
+        catalog.publish("docs", temp.path("collection"), &options).unwrap()
     };
     publish(0);
-    let cache = place.path("cache");
+    let cache = temp.path("cache");
     let reader = catalog.reader("docs", &cache, ReaderOptions::default()).unwrap();
     let failures = std::sync::Arc::new(AtomicU64::new(0));
     let failed = failures.clone();
@@ -112,12 +114,12 @@ fn no_query_fails_and_nothing_leaks_while_versions_are_swapped() {
         }
     });
     let (done, queries) = (AtomicBool::new(false), AtomicU64::new(0));
-    let baseline = held(&place.0);
+    let baseline = open_handles(&temp.0);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 while !done.load(Relaxed) {
-                    ask(&reader.current());
+                    check(&reader.current());
                     queries.fetch_add(1, Relaxed);
                     std::thread::yield_now();
                 }
@@ -130,9 +132,9 @@ fn no_query_fails_and_nothing_leaks_while_versions_are_swapped() {
             change.commit().unwrap();
             let published = publish(round);
             assert_eq!(published.files_sent, 2, "a partition and the set");
-            let late = Instant::now() + Duration::from_secs(60);
+            let deadline = Instant::now() + Duration::from_secs(60);
             while reader.current().version().number != published.version.number {
-                if Instant::now() > late {
+                if Instant::now() > deadline {
                     done.store(true, Relaxed);
                     panic!("version {} was not opened in time", published.version.number);
                 }
@@ -150,8 +152,8 @@ fn no_query_fails_and_nothing_leaks_while_versions_are_swapped() {
     println!("{} queries, {stats:?}", queries.load(Relaxed));
     assert_eq!((stats.swaps, stats.failures, failures.load(Relaxed)), (swaps, 0, 0));
     assert!(queries.load(Relaxed) > swaps);
-    assert_eq!(held(&place.0), baseline, "maps and open files");
+    assert_eq!(open_handles(&temp.0), baseline, "mappings and open files");
     assert_eq!(files(&cache) as u64, PARTITIONS + 1 + 3, "files, the manifest, the mark, the lock");
-    assert_eq!(files(&place.path("catalog/docs/versions")), 2);
-    assert!(files(&place.path("catalog/docs/files")) as u64 <= PARTITIONS + 3);
+    assert_eq!(files(&temp.path("catalog/docs/versions")), 2);
+    assert!(files(&temp.path("catalog/docs/files")) as u64 <= PARTITIONS + 3);
 }

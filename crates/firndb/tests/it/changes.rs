@@ -1,7 +1,7 @@
-//! Creating, opening, changing, locking and refreshing collections; limits of a builder; files that
-//! are damaged.
+//! Creating, opening, changing, locking and refreshing collections; limits of a builder; damaged
+//! files.
 
-use super::{Place, names, refused};
+use super::{TestDir, names, refused};
 use firndb::ErrorKind;
 use firndb::search::query::{all, asc, desc, eq};
 use firndb::search::{
@@ -35,33 +35,33 @@ fn put(collection: &Collection, name: &str, builder: PartitionBuilder) -> Reader
 }
 
 #[test]
-fn a_collection_is_created_once_and_opened_where_there_is_one() {
-    let place = Place::new();
-    let dir = place.path("deep/down");
+fn create_refuses_an_existing_collection_and_open_a_missing_one() {
+    let temp = TestDir::new();
+    let dir = temp.path("deep/down");
     refused(Collection::open(&dir), ErrorKind::NotFound, &[]);
-    refused(Collection::open(&place.0), ErrorKind::NotFound, &["no collection"]);
+    refused(Collection::open(&temp.0), ErrorKind::NotFound, &["no collection"]);
     Collection::create(&dir).unwrap();
     let again =
         refused(Collection::create(&dir), ErrorKind::AlreadyExists, &["a collection already"]);
     assert_eq!(again.file(), Some(&*dir));
     let collection = Collection::open(&dir).unwrap();
     assert!(collection.reader().is_empty());
-    let other = place.path("other");
+    let other = temp.path("other");
     fs::create_dir(&other).unwrap();
     fs::write(other.join("letter.txt"), "dear").unwrap();
     refused(Collection::create(&other), ErrorKind::AlreadyExists, &["letter.txt"]);
     assert_eq!(fs::read(other.join("letter.txt")).unwrap(), b"dear");
-    assert_eq!(fs::read_dir(&other).unwrap().count(), 1, "a lock was left behind");
+    assert_eq!(fs::read_dir(&other).unwrap().count(), 1, "a lock was left in the directory");
 }
 
 #[test]
-fn an_emptied_collection_tells_what_it_held() {
-    let place = Place::new();
-    let (collection, _) = place.collection([("a", version(1, 10))]);
+fn inspect_shows_the_fields_of_an_emptied_collection() {
+    let temp = TestDir::new();
+    let (collection, _) = temp.collection([("a", version(1, 10))]);
     let mut change = collection.change().unwrap();
     change.remove("a").unwrap();
     change.commit().unwrap();
-    let dir = place.path("collection");
+    let dir = temp.path("collection");
     let set = names(&dir).into_iter().find(|name| name.starts_with("set-")).unwrap();
     let seen = firndb::inspect(dir.join(set)).unwrap();
     assert_eq!(seen.sections.iter().map(|s| &*s.name).collect::<Vec<_>>(), ["members", "schema"]);
@@ -72,43 +72,43 @@ fn an_emptied_collection_tells_what_it_held() {
 }
 
 #[test]
-fn a_handle_sees_the_commits_of_another_when_it_refreshes() {
-    let place = Place::new();
-    let (one, _) = place.collection([("a", version(1, 10))]);
-    let two = Collection::open(place.path("collection")).unwrap();
+fn a_handle_sees_the_commits_of_another_after_a_refresh() {
+    let temp = TestDir::new();
+    let (one, _) = temp.collection([("a", version(1, 10))]);
+    let two = Collection::open(temp.path("collection")).unwrap();
     assert!(!two.refresh().unwrap());
     put(&one, "a", version(2, 20));
     assert_eq!(two.reader().len(), 10);
     assert!(two.refresh().unwrap());
     assert_eq!((two.reader().len(), two.version()), (20, one.version()));
-    // A change begins with the newest set, refreshed or not.
+    // A change begins with the newest set, even without a refresh.
     put(&one, "b", version(3, 5));
     let reader = put(&two, "c", version(4, 1));
     assert_eq!(reader.len(), 26);
 }
 
 #[test]
-fn a_reader_keeps_what_was_replaced_and_removed() {
-    let place = Place::new();
-    let (collection, kept) = place.collection([("a", version(1, 500)), ("b", version(1, 30))]);
-    let before = names(&place.path("collection"));
+fn a_reader_keeps_replaced_and_removed_partitions() {
+    let temp = TestDir::new();
+    let (collection, kept) = temp.collection([("a", version(1, 500)), ("b", version(1, 30))]);
+    let before = names(&temp.path("collection"));
     let mut change = collection.change().unwrap();
     change.put("a", version(2, 7)).unwrap();
     change.remove("b").unwrap();
     let now = change.commit().unwrap();
     assert_eq!((now.len(), now.partitions().len()), (7, 1));
-    let after = names(&place.path("collection"));
+    let after = names(&temp.path("collection"));
     let parts = |names: &[String]| names.iter().filter(|n| n.ends_with(".part.firn")).count();
-    assert_eq!((parts(&before), parts(&after)), (2, 1), "what nobody names is removed");
+    assert_eq!((parts(&before), parts(&after)), (2, 1), "files that no set lists are removed");
     assert_eq!(kept.count(&eq("version", 1u64)).unwrap(), 530);
     assert_eq!(&*kept.payload(Hit { partition: 0, doc: 499 }).unwrap(), b"499 of version 1");
     kept.verify().unwrap();
 }
 
 #[test]
-fn merged_partitions_are_one_with_the_documents_of_all() {
-    let place = Place::new();
-    let (collection, _) = place.collection([("a", version(1, 50)), ("b", version(2, 30))]);
+fn a_merged_partition_has_the_documents_of_all() {
+    let temp = TestDir::new();
+    let (collection, _) = temp.collection([("a", version(1, 50)), ("b", version(2, 30))]);
     let mut change = collection.change().unwrap();
     refused(change.merge(&["a", "c"], "all"), ErrorKind::NotFound, &["`c`"]);
     change.merge(&["b", "a"], "all").unwrap();
@@ -122,26 +122,26 @@ fn merged_partitions_are_one_with_the_documents_of_all() {
 }
 
 #[test]
-fn a_schema_that_contradicts_is_refused_at_commit_and_nothing_changes() {
-    let place = Place::new();
-    let (collection, _) = place.collection([("a", version(1, 3))]);
-    let (before, number) = (names(&place.path("collection")), collection.version());
+fn a_contradicting_schema_is_refused_at_commit_without_a_change() {
+    let temp = TestDir::new();
+    let (collection, _) = temp.collection([("a", version(1, 3))]);
+    let (before, number) = (names(&temp.path("collection")), collection.version());
     let clash = Schema::new([Field::new("n", Type::String, Roles::FULL).nullable()]).unwrap();
     let mut change = collection.change().unwrap();
     change.put("z", PartitionBuilder::new(clash)).unwrap();
     change.put("b", version(1, 4)).unwrap();
     refused(change.commit(), ErrorKind::InvalidArgument, &["`n`", "`z`"]);
     assert_eq!((collection.reader().len(), collection.version()), (3, number));
-    assert_eq!(Collection::open(place.path("collection")).unwrap().reader().len(), 3);
-    // The partitions that came to nothing go with the next change.
+    assert_eq!(Collection::open(temp.path("collection")).unwrap().reader().len(), 3);
+    // The next change removes the partitions of the refused one.
     put(&collection, "a", version(2, 3));
-    assert_eq!(names(&place.path("collection")).len(), before.len());
+    assert_eq!(names(&temp.path("collection")).len(), before.len());
 }
 
 #[test]
-fn a_change_that_is_dropped_leaves_everything_as_it_was() {
-    let place = Place::new();
-    let (collection, _) = place.collection([("a", version(1, 3))]);
+fn a_dropped_change_has_no_effect() {
+    let temp = TestDir::new();
+    let (collection, _) = temp.collection([("a", version(1, 3))]);
     let mut change = collection.change().unwrap();
     change.put("a", version(2, 9)).unwrap();
     drop(change);
@@ -151,33 +151,34 @@ fn a_change_that_is_dropped_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn in_one_process_a_change_waits_for_its_turn() {
-    let place = Place::new();
-    let (collection, _) = place.collection([("a", version(1, 3))]);
+fn changes_of_one_handle_wait_for_each_other() {
+    let temp = TestDir::new();
+    let (collection, _) = temp.collection([("a", version(1, 3))]);
     let first = collection.change().unwrap();
-    let (began, turn) = mpsc::channel();
+    let (started, starts) = mpsc::channel();
     thread::scope(|scope| {
         scope.spawn(|| {
             let change = collection.change().unwrap();
-            began.send(()).unwrap();
+            started.send(()).unwrap();
             change.commit().unwrap();
         });
-        assert!(turn.recv_timeout(Duration::from_millis(100)).is_err(), "two changes at once");
+        assert!(starts.recv_timeout(Duration::from_millis(100)).is_err(), "two changes at once");
         drop(first);
-        turn.recv_timeout(Duration::from_secs(60)).unwrap();
+        starts.recv_timeout(Duration::from_secs(60)).unwrap();
     });
-    // A second handle has no turn to wait for.
-    let other = Collection::open(place.path("collection")).unwrap();
+    // A change of a second handle does not wait.
+    let other = Collection::open(temp.path("collection")).unwrap();
     let _change = collection.change().unwrap();
     refused(other.change(), ErrorKind::Locked, &["writing"]);
 }
 
-/// Names the collection to [`hold_a_change`].
+/// The environment variable that passes the collection to [`hold_a_change`].
 const HELD: &str = "FIRNDB_TEST_HELD";
 
-/// The other process of the test below: begins a change, says so, ends with its standard input.
+/// The other process of the test below: begins a change, reports it, and ends with its standard
+/// input.
 #[test]
-#[ignore = "started by a_change_in_another_process_locks"]
+#[ignore = "started by a_change_in_another_process_holds_the_lock_until_it_ends"]
 fn hold_a_change() {
     let dir = std::env::var_os(HELD).unwrap();
     let collection = Collection::open(Path::new(&dir)).unwrap();
@@ -186,7 +187,8 @@ fn hold_a_change() {
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 
-/// The other process, once it has the lock, and its output, which must stay open.
+/// Starts the other process and waits until it has the lock. Returns it, and its output, which must
+/// stay open.
 fn other_process(dir: &Path) -> (Child, impl BufRead) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["changes::hold_a_change", "--exact", "--ignored", "--nocapture"])
@@ -202,10 +204,10 @@ fn other_process(dir: &Path) -> (Child, impl BufRead) {
 }
 
 #[test]
-fn a_change_in_another_process_locks_until_it_ends_in_whatever_way() {
-    let place = Place::new();
-    let (collection, _) = place.collection([("a", version(1, 3))]);
-    let dir = place.path("collection");
+fn a_change_in_another_process_holds_the_lock_until_it_ends() {
+    let temp = TestDir::new();
+    let (collection, _) = temp.collection([("a", version(1, 3))]);
+    let dir = temp.path("collection");
     for killed in [false, true] {
         let (mut child, _output) = other_process(&dir);
         let error = refused(collection.change(), ErrorKind::Locked, &["writing"]);
@@ -231,24 +233,24 @@ fn documents_beyond_the_memory_limit_are_refused() {
             Ok(()) => added += 1,
             Err(error) => break error,
         }
-        assert!(added < 1_000_000, "a mebibyte without end");
+        assert!(added < 1_000_000, "the limit of 1 MiB has no effect");
     };
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.message().contains("memory limit") && added > 1_000, "{added}: {error}");
-    // What was taken is whole.
-    let place = Place::new();
-    let (_, reader) = place.collection([("a", builder)]);
+    // The accepted documents are complete.
+    let temp = TestDir::new();
+    let (_, reader) = temp.collection([("a", builder)]);
     assert_eq!(reader.len(), added);
     assert_eq!(reader.count(&eq("n", added - 1)).unwrap(), 1);
 }
 
-/// Mode and length of the files of a folder that this process has open and that have no name.
-fn unnamed_files(folder: &Path) -> Vec<(u32, u64)> {
+/// Mode and length of the unnamed files of a directory that this process has open.
+fn unnamed_files(dir: &Path) -> Vec<(u32, u64)> {
     use std::os::unix::fs::MetadataExt;
-    let (folder, mut found) = (folder.canonicalize().unwrap(), Vec::new());
+    let (dir, mut found) = (dir.canonicalize().unwrap(), Vec::new());
     let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     for file in open.map(|entry| entry.path()) {
-        let is_there = |target: PathBuf| target.parent() == Some(&*folder);
+        let is_there = |target: PathBuf| target.parent() == Some(&*dir);
         if fs::read_link(&file).is_ok_and(is_there)
             && let Ok(meta) = fs::metadata(&file)
             && meta.nlink() == 0
@@ -256,62 +258,62 @@ fn unnamed_files(folder: &Path) -> Vec<(u32, u64)> {
             found.push((meta.mode() & 0o7777, meta.len()));
         }
     }
-    // Each has two handles.
+    // Each file has two handles.
     found.dedup();
     found
 }
 
 #[test]
-fn payloads_beyond_a_quarter_of_the_limit_wait_in_a_file_without_a_name() {
-    let place = Place::new();
-    let folder = place.path("spill");
-    fs::create_dir(&folder).unwrap();
+fn payloads_beyond_a_quarter_of_the_limit_spill_into_an_unnamed_file() {
+    let temp = TestDir::new();
+    let dir = temp.path("spill");
+    fs::create_dir(&dir).unwrap();
     let field = Field::new("n", Type::U64, Roles::FULL);
     let payload = |n: u64| vec![n as u8; (n * 37 % 3_000) as usize];
     let build = || {
         let schema = Schema::new([field.clone()]).unwrap();
-        let mut builder = PartitionBuilder::new(schema).memory_limit(1 << 20).spill_to(&folder);
+        let mut builder = PartitionBuilder::new(schema).memory_limit(1 << 20).spill_to(&dir);
         for n in 0..2_000 {
             builder.add(&Document::new().set("n", n).payload(payload(n))).unwrap();
         }
         builder
     };
     let builder = build();
-    assert!(names(&folder).is_empty(), "others could open it");
+    assert!(names(&dir).is_empty(), "the spill file has a name");
     if cfg!(target_os = "linux") {
-        let spilled = unnamed_files(&folder);
+        let spilled = unnamed_files(&dir);
         assert!(matches!(spilled[..], [(0o600, len)] if len > 2 << 20), "{spilled:?}");
     }
-    let (_, reader) = place.collection([("a", builder)]);
-    assert!(unnamed_files(&folder).is_empty(), "the file goes with the builder");
+    let (_, reader) = temp.collection([("a", builder)]);
+    assert!(unnamed_files(&dir).is_empty(), "the spill file is left after the build");
     for hit in reader.search(&Query::new(all())).unwrap().hits {
         assert_eq!(&*reader.payload(hit).unwrap(), &payload(hit.doc.into())[..]);
     }
     drop(build());
-    assert!(unnamed_files(&folder).is_empty(), "also if nothing was written");
-    assert!(names(&folder).is_empty());
+    assert!(unnamed_files(&dir).is_empty(), "the spill file is left after a dropped builder");
+    assert!(names(&dir).is_empty());
 }
 
 #[test]
 fn verify_finds_a_damaged_byte_and_names_the_file() {
-    let place = Place::new();
-    let (_, reader) = place.collection([("a", version(1, 300)), ("b", version(2, 40))]);
-    let dir = place.path("collection");
-    let mut told = Vec::new();
-    let report = firndb::verify(&dir, |path, bytes| told.push((path.to_path_buf(), bytes)));
+    let temp = TestDir::new();
+    let (_, reader) = temp.collection([("a", version(1, 300)), ("b", version(2, 40))]);
+    let dir = temp.path("collection");
+    let mut checked = Vec::new();
+    let report = firndb::verify(&dir, |path, bytes| checked.push((path.to_path_buf(), bytes)));
     let report = report.unwrap();
-    assert_eq!((report.files, report.bytes), (3, told.iter().map(|(_, bytes)| bytes).sum()));
+    assert_eq!((report.files, report.bytes), (3, checked.iter().map(|(_, bytes)| bytes).sum()));
     drop(reader);
     let victim = names(&dir).into_iter().find(|name| name.starts_with("b.")).unwrap();
     let mut bytes = fs::read(dir.join(&victim)).unwrap();
     bytes[100] ^= 0x10;
-    // A file of its own: published files are never written to.
+    // As a new file, since published files are never modified.
     fs::remove_file(dir.join(&victim)).unwrap();
     fs::write(dir.join(&victim), &bytes).unwrap();
     let error = refused(firndb::verify(&dir, |_, _| {}), ErrorKind::Corrupt, &["checksum"]);
     assert_eq!(error.file(), Some(&*dir.join(&victim)));
     assert!(error.offset().is_some());
-    let (other, file) = (Collection::create(place.path("other")).unwrap(), dir.join(&victim));
+    let (other, file) = (Collection::create(temp.path("other")).unwrap(), dir.join(&victim));
     let put = other.change().unwrap().put_file("copy", &file);
     refused(put, ErrorKind::Corrupt, &["checksum"]);
     fs::remove_file(&file).unwrap();
@@ -320,12 +322,12 @@ fn verify_finds_a_damaged_byte_and_names_the_file() {
 }
 
 #[test]
-fn a_collection_that_is_changed_meanwhile_is_verified_all_the_same() {
-    let place = Place::new();
-    let dir = place.path("collection");
-    let (collection, _) = place.collection([("a", version(1, 10)), ("b", version(1, 10))]);
-    // From the first file that is checked on: everything it names is replaced before it is looked
-    // at.
+fn verify_succeeds_while_the_collection_changes() {
+    let temp = TestDir::new();
+    let dir = temp.path("collection");
+    let (collection, _) = temp.collection([("a", version(1, 10)), ("b", version(1, 10))]);
+    // After each checked file a change replaces a partition, so that verify has to begin again with
+    // the newest set.
     let mut changes = 0;
     let report = firndb::verify(&dir, |_, _| {
         changes += 1;
@@ -335,15 +337,15 @@ fn a_collection_that_is_changed_meanwhile_is_verified_all_the_same() {
     });
     assert_eq!(report.unwrap().files, 3);
     assert!(changes > 20, "verify saw {changes} files");
-    // A file that is really missing is told, and not waited for.
+    // A file that is missing from the newest set is an error, not a reason to retry.
     let file = names(&dir).into_iter().find(|name| name.starts_with("a.")).unwrap();
     fs::remove_file(dir.join(file)).unwrap();
     refused(firndb::verify(&dir, |_, _| {}), ErrorKind::NotFound, &[]);
 }
 
-/// Changes the collection of `FIRNDB_KILL` over and over, and tells each version that is durable.
+/// Commits one version after another to the collection `FIRNDB_KILL`, and prints each durable one.
 #[test]
-#[ignore = "a child of a_killed_writer_leaves_the_last_set_or_the_next"]
+#[ignore = "started by a_killed_writer_leaves_the_last_durable_set_or_the_next"]
 fn write_until_killed() {
     let collection = Collection::open(Path::new(&std::env::var("FIRNDB_KILL").unwrap())).unwrap();
     let first = version_of(&collection.reader()).unwrap();
@@ -357,7 +359,7 @@ fn write_until_killed() {
     }
 }
 
-/// The one version of all documents; `None` if there are several.
+/// The version of all documents, or `None` if there are several.
 fn version_of(reader: &Reader) -> Option<u64> {
     let by = GroupBy { fields: vec!["version".into()], aggregates: Vec::new() };
     let groups = reader.group_by(&all(), &by).unwrap();
@@ -371,11 +373,11 @@ fn version_of(reader: &Reader) -> Option<u64> {
 }
 
 #[test]
-fn a_killed_writer_leaves_the_last_set_or_the_next() {
+fn a_killed_writer_leaves_the_last_durable_set_or_the_next() {
     const ROUNDS: u64 = 32;
-    let place = Place::new();
-    let dir = place.path("collection");
-    drop(place.collection(["a", "b", "c"].map(|name| (name, version(1, 20)))));
+    let temp = TestDir::new();
+    let dir = temp.path("collection");
+    drop(temp.collection(["a", "b", "c"].map(|name| (name, version(1, 20)))));
     let mut durable = 1;
     for round in 0..ROUNDS {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -385,17 +387,17 @@ fn a_killed_writer_leaves_the_last_set_or_the_next() {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut told = |line: std::io::Result<String>| {
+        let mut read_line = |line: std::io::Result<String>| {
             if let Some(number) = line.unwrap().strip_prefix("durable ") {
                 durable = number.parse().unwrap();
             }
         };
-        // After some commits, at a moment that differs from round to round.
-        lines.by_ref().take(4).for_each(&mut told);
+        // Kill after some commits, at a different time in each round.
+        lines.by_ref().take(4).for_each(&mut read_line);
         thread::sleep(Duration::from_micros(round * 347 % 5_000));
         child.kill().unwrap();
         child.wait().unwrap();
-        lines.for_each(&mut told);
+        lines.for_each(&mut read_line);
         firndb::verify(&dir, |_, _| {}).unwrap();
         let collection = Collection::open(&dir).unwrap();
         let found = version_of(&collection.reader());
@@ -411,8 +413,8 @@ fn a_killed_writer_leaves_the_last_set_or_the_next() {
 }
 
 #[test]
-fn an_order_by_a_field_that_no_document_brings_goes_on_with_the_next() {
-    let place = Place::new();
+fn an_order_skips_a_field_that_no_document_has() {
+    let temp = TestDir::new();
     let order = || [asc("absent"), desc("n")];
     let schema = || Schema::dynamic(Roles::FULL).order_by(order()).unwrap();
     let build = |with: bool| {
@@ -426,7 +428,7 @@ fn an_order_by_a_field_that_no_document_brings_goes_on_with_the_next() {
         }
         builder
     };
-    let (_, reader) = place.collection([("a", build(false)), ("b", build(true))]);
+    let (_, reader) = temp.collection([("a", build(false)), ("b", build(true))]);
     reader.verify().unwrap();
     let read = |query: &Query| -> Vec<Value> {
         let hits = reader.search(query).unwrap().hits;

@@ -1,11 +1,11 @@
-//! Golden files: what was written in format version 1 opens and answers forever.
+//! Golden files: every later version can open files of format version 1, with the same answers.
 //!
 //! `tests/golden/v1/` holds the files of a collection and, in `answers.txt`, questions with their
-//! answers. One test asks them; another builds the collection anew and compares byte by byte, so
-//! that a change of the format cannot slip in. New golden files are written by
+//! answers. One test checks the answers. Another builds the same collection and compares its bytes,
+//! so that the format cannot change unnoticed. This command writes new golden files:
 //! `cargo test -p firndb --test it write_golden -- --ignored`.
 
-use super::{Place, names};
+use super::{TestDir, names};
 use firndb::search::query::{asc, desc};
 use firndb::search::{
     Collection, Document, Facet, Group, GroupBy, Hit, Number, PartitionBuilder, Payload, Reader,
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 const CHANGED: &str = "the bytes of the format changed: raise the version of the kind, leave \
     tests/golden/v1 as it is, and add tests/golden/v2 (the head of golden.rs says how)";
 
-/// One field a line, as `Schema::from_toml` reads them.
+/// One field per line, in the format of `Schema::from_toml`.
 const FIELDS: &str = "
     id = 'u64 full'
     city = 'string filterable stored'
@@ -65,8 +65,8 @@ fn room(n: u64) -> Document {
 }
 
 /// The partitions: small ones with raw and with compressed payloads; one just large enough for
-/// points, and keys and fields that are found in the column; and one just large
-/// enough for two chunks, with two values that nearly all of its documents have, and long lists.
+/// points and for keys and fields that are found in the column; and one just large enough for two
+/// chunks, with long lists and two values that nearly all documents have.
 fn partitions() -> [(&'static str, PartitionBuilder); 4] {
     let schema = || Schema::from_toml(&format!("[fields]\n{FIELDS}")).unwrap();
     let mut rooms = PartitionBuilder::new(schema());
@@ -127,7 +127,7 @@ fn partitions() -> [(&'static str, PartitionBuilder); 4] {
 /// | `page` | query | the hits, the number of all matches, the cursor of the last hit |
 /// | `payload` | query | the payloads of the hits |
 /// | `values` | field, query | the field's values of the hits |
-/// | `facet` | field, filter | its top five values, how many there are, how many lack one |
+/// | `facet` | field, filter | its top five values, number of values, documents without one |
 /// | `group` | field, field, filter | number of documents, and the second field's aggregate |
 fn answer(reader: &Reader, question: &str) -> firndb::Result<String> {
     let word = |text: &str| {
@@ -137,7 +137,7 @@ fn answer(reader: &Reader, question: &str) -> firndb::Result<String> {
     let filter = |text: &str| parse_filter(text, Some(reader.schema()));
     let query = |text: &str| parse_query(text, Some(reader.schema()));
     let partitions = reader.partitions();
-    let place = |hit: Hit| format!("{}/{}", partitions[hit.partition as usize].name, hit.doc);
+    let position = |hit: Hit| format!("{}/{}", partitions[hit.partition as usize].name, hit.doc);
     let each = |text: &str, show: &dyn Fn(Hit) -> firndb::Result<String>| {
         let mut all = Vec::new();
         reader.for_each(&query(text)?, |hit| {
@@ -152,7 +152,7 @@ fn answer(reader: &Reader, question: &str) -> firndb::Result<String> {
         "page" => {
             let query = query(&rest)?.with_count();
             let page = reader.search(&query)?;
-            let hits: Vec<String> = page.hits.iter().map(|&hit| place(hit)).collect();
+            let hits: Vec<String> = page.hits.iter().map(|&hit| position(hit)).collect();
             let last = page.hits.last().map(|&hit| reader.cursor(&query, hit)).transpose()?;
             let last = last.map_or(String::new(), |cursor| format!(", last {cursor}"));
             Ok(format!("{} of {}{last}", hits.join(" "), page.count.unwrap()))
@@ -210,7 +210,7 @@ fn questions(text: &str) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn golden_files_answer_as_they_did() {
+fn golden_files_give_the_recorded_answers() {
     let report = firndb::verify(golden(), |_, _| {}).unwrap();
     assert_eq!(report.files, 5, "a set and its partitions");
     let collection = Collection::open(golden()).unwrap();
@@ -275,24 +275,24 @@ fn golden_files_have_every_structure() {
     }
 }
 
-/// Who inspects a file wants to know what is wrong with it.
 #[test]
-fn damaged_exceptions_are_told_and_the_rest_is_shown() {
-    let place = Place::new();
+fn inspect_reports_damaged_special_forms_and_shows_the_rest() {
+    let temp = TestDir::new();
     let mut damaged = 0;
     for name in names(&golden()).iter().filter(|name| name.ends_with(".part.firn")) {
         let whole = firndb::inspect(golden().join(name)).unwrap();
-        let lists = |s: &&firndb::InspectedSection| s.name.ends_with(": special forms") && s.bytes > 0;
+        let lists =
+            |s: &&firndb::InspectedSection| s.name.ends_with(": special forms") && s.bytes > 0;
         for section in whole.sections.iter().filter(lists) {
             let mut bytes = fs::read(golden().join(name)).unwrap();
             bytes[section.offset as usize] ^= 1;
-            fs::write(place.path(name), bytes).unwrap();
-            let seen = firndb::inspect(place.path(name)).unwrap();
+            fs::write(temp.path(name), bytes).unwrap();
+            let seen = firndb::inspect(temp.path(name)).unwrap();
             let field = section.name.trim_end_matches(": special forms");
             for (item, before) in seen.items.iter().zip(&whole.items) {
-                let told = format!("{:?}", item.facts).contains("damaged special forms");
-                assert_eq!(told, item.name == field, "{name}: {}", item.name);
-                assert!(told || item.facts == before.facts, "{name}: {}", item.name);
+                let reported = format!("{:?}", item.facts).contains("damaged special forms");
+                assert_eq!(reported, item.name == field, "{name}: {}", item.name);
+                assert!(reported || item.facts == before.facts, "{name}: {}", item.name);
             }
             damaged += 1;
         }
@@ -300,12 +300,12 @@ fn damaged_exceptions_are_told_and_the_rest_is_shown() {
     assert!(damaged > 5, "{damaged} damaged");
 }
 
-/// Whether two partition files differ only in what the release of zstd decides.
-fn same_but_for_zstd(a: &Path, b: &Path) -> bool {
-    let decided = ["payloads", "payload checks", "block offsets", "dictionary"];
+/// Whether two partition files differ only in sections that depend on the version of zstd.
+fn same_except_zstd(a: &Path, b: &Path) -> bool {
+    let compressed = ["payloads", "payload checks", "block offsets", "dictionary"];
     let sections = |path: &Path| -> Vec<(String, Vec<u8>)> {
         let (bytes, inspection) = (fs::read(path).unwrap(), firndb::inspect(path).unwrap());
-        let kept = inspection.sections.into_iter().filter(|s| !decided.contains(&&*s.name));
+        let kept = inspection.sections.into_iter().filter(|s| !compressed.contains(&&*s.name));
         let bytes = |s: &firndb::InspectedSection| {
             bytes[s.offset as usize..(s.offset + s.bytes) as usize].to_vec()
         };
@@ -316,9 +316,9 @@ fn same_but_for_zstd(a: &Path, b: &Path) -> bool {
 
 #[test]
 fn the_same_documents_give_the_same_bytes() {
-    let place = Place::new();
-    place.collection(partitions());
-    let built = place.path("collection");
+    let temp = TestDir::new();
+    temp.collection(partitions());
+    let built = temp.path("collection");
     let of = |dir: &Path, name: &str| {
         let prefix = |file: &String| file.starts_with(name) && file.ends_with(".firn");
         dir.join(names(dir).into_iter().find(prefix).unwrap())
@@ -330,41 +330,41 @@ fn the_same_documents_give_the_same_bytes() {
             assert_eq!(old.file_name(), new.file_name(), "{CHANGED}");
             continue;
         }
-        // The set holds the content ids of the partitions.
+        // The set holds the content IDs of the partitions.
         let excused = match name {
-            "stays" => same_but_for_zstd(&old, &new),
+            "stays" => same_except_zstd(&old, &new),
             "set" => zstd_changed,
             _ => false,
         };
         assert!(excused, "{name}: {CHANGED}");
-        println!("{name} differs by the release of zstd alone");
+        println!("{name} differs only by the version of zstd");
         zstd_changed = true;
     }
 }
 
 #[test]
-fn files_that_differ_beyond_zstd_are_told_apart() {
-    let place = Place::new();
+fn the_comparison_without_zstd_detects_other_differences() {
+    let temp = TestDir::new();
     let [_, _, (_, stays), _] = partitions();
     let [_, _, (_, mut more), _] = partitions();
     more.add(&room(1_700)).unwrap();
-    let (a, b) = (place.path("a"), place.path("b"));
+    let (a, b) = (temp.path("a"), temp.path("b"));
     stays.write(&a).unwrap();
     more.write(&b).unwrap();
-    assert!(same_but_for_zstd(&a, &a) && !same_but_for_zstd(&a, &b));
+    assert!(same_except_zstd(&a, &a) && !same_except_zstd(&a, &b));
 }
 
-/// Writes the files and answers to the questions, for a new format version, below `target/`.
+/// Writes the files and the answers of a new format version into a directory below `target/`.
 #[test]
 #[ignore = "writes new golden files"]
 fn write_golden() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("golden");
     let _ = fs::remove_dir_all(&target);
     fs::create_dir_all(&target).unwrap();
-    let place = Place::new();
-    let (_, reader) = place.collection(partitions());
-    for name in names(&place.path("collection")).iter().filter(|name| name.ends_with(".firn")) {
-        fs::copy(place.path("collection").join(name), target.join(name)).unwrap();
+    let temp = TestDir::new();
+    let (_, reader) = temp.collection(partitions());
+    for name in names(&temp.path("collection")).iter().filter(|name| name.ends_with(".firn")) {
+        fs::copy(temp.path("collection").join(name), target.join(name)).unwrap();
     }
     let mut text = String::new();
     for line in fs::read_to_string(golden().join("answers.txt")).unwrap().lines() {
@@ -373,7 +373,7 @@ fn write_golden() {
                 text += &format!("{line}\n{}\n", answer(&reader, question).unwrap());
             }
             None if line.is_empty() || line.starts_with('#') => text += &format!("{line}\n"),
-            None => {} // the answer before
+            None => {} // an old answer
         }
     }
     fs::write(target.join("answers.txt"), text).unwrap();

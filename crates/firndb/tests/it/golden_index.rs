@@ -1,12 +1,12 @@
-//! The golden index: what an indexer of format version 1 left is opened, answered from and gone on
-//! with forever.
+//! The golden index: an index of format version 1 can be opened, queried and updated by every later
+//! version.
 //!
 //! `tests/golden/v1/index/` holds the directory of an index with two sources, a feed that was
-//! updated, single changes, and a partition that is dirty. It is written by
-//! `cargo test -p firndb --test it write_golden_index -- --ignored`. The bytes of a log depend on
-//! the moment, so they are not compared; those of the collection are.
+//! updated, single changes, and a dirty partition. This command writes it:
+//! `cargo test -p firndb --test it write_golden_index -- --ignored`. The tests compare the bytes of
+//! the collection, but not of the log, which depend on the time.
 
-use super::Place;
+use super::TestDir;
 use firndb::indexer::{Indexer, Options, Partitioning};
 use firndb::search::query::{all, asc};
 use firndb::search::{Collection, Document, Field, Query, Reader, Roles, Schema, Type, Value};
@@ -53,14 +53,14 @@ fn feed(
     homes.map(|(n, rooms)| Ok((key(n), home(n, rooms))))
 }
 
-/// Small segments, and nothing in the background: the same files each time.
+/// Small segments and no background work, so that every run writes the same files.
 fn options() -> Options {
     let mut log = firndb::log::Options::default();
     (log.segment_bytes, log.background) = (16 << 10, false);
     Options { threads: 1, log, ..Options::default() }
 }
 
-/// Writes the index; the last change is not published.
+/// Writes the index. Does not publish the last change.
 fn write(dir: &Path) {
     let mut indexer = Indexer::open(dir, schema(), partitioning(), options()).unwrap();
     let homes = |rooms: u64| (0..40).map(move |n| (n, n % rooms + 1));
@@ -76,7 +76,7 @@ fn write(dir: &Path) {
     indexer.close().unwrap();
 }
 
-/// What [`write`] leaves: the payload of each home and its rooms.
+/// The index that [`write`] leaves: the payload of each home and its number of rooms.
 fn expected(published: bool) -> BTreeMap<String, u64> {
     let agents = (0..40).filter(|n: &u64| !n.is_multiple_of(7)).map(|n| (n, n % 3 + 1));
     let owners = (30..49).map(|n| (n, 9)).chain((!published).then_some((100, 1)));
@@ -96,7 +96,7 @@ fn homes(reader: &Reader) -> BTreeMap<String, u64> {
     page.hits.iter().map(one).collect()
 }
 
-/// A copy, since opening an index writes.
+/// Copies a directory, since opening an index writes to it.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
@@ -119,9 +119,9 @@ fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn the_golden_index_opens_and_goes_on() {
-    let place = Place::new();
-    let dir = place.path("index");
+fn the_golden_index_can_be_opened_and_updated() {
+    let temp = TestDir::new();
+    let dir = temp.path("index");
     copy(&golden(), &dir);
     assert_eq!(homes(&Collection::open(dir.join("collection")).unwrap().reader()), expected(true));
     let mut indexer = Indexer::open_existing(&dir, options()).unwrap();
@@ -132,7 +132,7 @@ fn the_golden_index_opens_and_goes_on() {
     indexer.publish().unwrap();
     assert_eq!(homes(&indexer.collection().reader()), expected(false));
 
-    // The same feed again says nothing new; one without the agents leaves the owners' homes.
+    // The same feed changes nothing. An empty feed of the agents leaves the owners' homes.
     let again = (30..49).map(|n| (n, 9)).chain([(100, 1)]);
     let applied = indexer.apply("owners", feed(again));
     assert!(applied.unwrap().dirty.is_empty());
@@ -145,10 +145,10 @@ fn the_golden_index_opens_and_goes_on() {
 }
 
 #[test]
-fn an_index_has_the_golden_partitions() {
-    let place = Place::new();
-    write(&place.path("index"));
-    let (new, old) = (files(&place.path("index/collection")), files(&golden().join("collection")));
+fn the_same_feeds_give_the_golden_partitions() {
+    let temp = TestDir::new();
+    write(&temp.path("index"));
+    let (new, old) = (files(&temp.path("index/collection")), files(&golden().join("collection")));
     assert_eq!(new.keys().collect::<Vec<_>>(), old.keys().collect::<Vec<_>>(), "{CHANGED}");
     assert!(new == old, "{CHANGED}");
 }

@@ -1,30 +1,30 @@
-//! Integration tests: the library as its users see it, through the public API and on a real disk.
+//! Integration tests through the public API, on a real disk.
 //!
 //! - `readme.rs`: the example of README.md;
-//! - `golden.rs`: files of every format version that was released open, and answer as they did;
-//! - `golden_index.rs`: so does a whole index, and goes on;
-//! - `queries.rs`: what can be asked, what is refused and how, when a query stops;
+//! - `golden.rs`, `golden_index.rs`, `tables.rs`: collections, an index and tables of every
+//!   released format version can be read and used;
+//! - `queries.rs`: queries of every kind, what is refused, cancellation;
+//! - `multi_valued.rs`: a document with several of the wanted values is one match;
+//! - `size_boundaries.rs`: numbers of documents at which structures or plans change;
 //! - `changes.rs`: creating, changing, locking and refreshing collections; limits of a builder;
-//! - `catalog.rs`: readers of a catalog swap versions while they are asked;
-//! - `links.rs`: catalogs are given symbolic links, pipes, and files of other file systems;
-//! - `merging.rs`: and follow what is merged in the background;
-//! - `moved.rs`: a new collection takes the place of one that is open;
+//! - `replaced_directory.rs`: a new collection replaces an open one;
 //! - `memory.rs`: the peak memory of builders, as the kernel counts it;
-//! - `tables.rs`: tables of every format version that was released;
-//! - `borders.rs`: numbers of documents at which structures or ways of execution change.
+//! - `catalog.rs`: readers of a catalog swap versions while threads query them;
+//! - `background_compaction.rs`: readers of a catalog follow background compaction;
+//! - `links.rs`: catalogs with symbolic links, pipes, and files of other file systems.
 
-mod borders;
+mod background_compaction;
 mod catalog;
 mod changes;
 mod golden;
 mod golden_index;
 mod links;
 mod memory;
-mod merging;
-mod moved;
+mod multi_valued;
 mod queries;
 mod readme;
-mod several;
+mod replaced_directory;
+mod size_boundaries;
 mod tables;
 
 use firndb::search::{Collection, PartitionBuilder, Reader};
@@ -33,17 +33,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory of its own for a test, removed at the end.
-struct Place(PathBuf);
+/// A temporary directory of one test, removed at its end.
+struct TestDir(PathBuf);
 
-impl Place {
-    fn new() -> Place {
+impl TestDir {
+    fn new() -> TestDir {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("it-{}-{number}", std::process::id());
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&dir).unwrap();
-        Place(dir)
+        TestDir(dir)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -65,7 +65,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -80,7 +80,8 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// The error, if it is of this kind and its sentence has all these words.
+/// Asserts that the call fails with this kind of error, in a message with all these words. Returns
+/// the error.
 #[track_caller]
 fn refused<T>(result: Result<T>, kind: ErrorKind, words: &[&str]) -> Error {
     let Err(error) = result else { panic!("this call should have failed: {kind:?}, {words:?}") };

@@ -1,7 +1,7 @@
 //! The memory of a builder, as the kernel counts it: a child process builds partitions of several
-//! shapes, and its peak stays within what `PartitionBuilder::memory_limit` promises.
+//! shapes, and its peak memory stays within the bounds of `PartitionBuilder::memory_limit`.
 
-use super::Place;
+use super::TestDir;
 use firndb::ErrorKind;
 use firndb::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
 use std::fs;
@@ -10,14 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const LIMIT: u64 = 24 << 20;
-/// What allocator, thread and code take that are not the documents'.
+/// Memory of the allocator, the threads and the code, apart from the documents.
 const SLACK: u64 = 3 << 20;
-/// What the file's buffer takes on top when it grows to its 2 MiB for the last time.
+/// Additional memory when the buffer of the file grows to its final 2 MiB.
 const BUFFER: u64 = 3 << 20;
 
-/// A kind of documents: the schema, document number `n`, and what `n` documents have in their
-/// largest field: values, distinct keys, and bytes of all distinct keys (with those that points
-/// take).
+/// A kind of documents: its name, the schema, document number `n`, and the size of the largest
+/// field of `n` documents: values, distinct keys, and bytes of all distinct keys, including points.
 type Shape = (&'static str, fn() -> Schema, fn(u64) -> Document, fn(u64) -> (u64, u64, u64));
 
 const SHAPES: [Shape; 6] = [
@@ -67,7 +66,7 @@ const SHAPES: [Shape; 6] = [
 ];
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
-/// Documents with payloads are refused for nothing: so many are enough.
+/// The number of documents with payloads, which never reach the limit because payloads spill.
 const PAYLOADS: u64 = 4_000;
 
 fn one(ty: Type, multi: bool) -> Schema {
@@ -76,7 +75,8 @@ fn one(ty: Type, multi: bool) -> Schema {
         .unwrap()
 }
 
-/// Anonymous memory of this process now: pages of mapped files are the kernel's to take back.
+/// The anonymous memory of this process. Pages of mapped files do not count: the kernel can reclaim
+/// them.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
@@ -93,16 +93,16 @@ fn watch(done: &AtomicBool) {
 }
 
 #[test]
-#[ignore = "a child of builders_stay_within_their_memory"]
+#[ignore = "started by builders_stay_within_their_memory_limit"]
 fn build_in_a_child() {
     let shape = std::env::var("SHAPE").unwrap();
     let (_, schema, document, largest) = SHAPES.into_iter().find(|s| s.0 == shape).unwrap();
-    let place = Place::new();
+    let temp = TestDir::new();
     let (base, done) = (resident(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| watch(&done));
         let mut builder =
-            PartitionBuilder::new(schema()).memory_limit(LIMIT as usize).spill_to(&place.0);
+            PartitionBuilder::new(schema()).memory_limit(LIMIT as usize).spill_to(&temp.0);
         let mut n = 0;
         while n < PAYLOADS || shape != "payloads" {
             if let Err(error) = builder.add(&document(n)) {
@@ -114,7 +114,7 @@ fn build_in_a_child() {
         std::thread::sleep(Duration::from_millis(5));
         let adding = PEAK.swap(0, Ordering::Relaxed) - base;
         let memory = builder.memory() as u64;
-        builder.write(place.path("part.firn")).unwrap();
+        builder.write(temp.path("part.firn")).unwrap();
         std::thread::sleep(Duration::from_millis(5));
         done.store(true, Ordering::Relaxed);
         let writing = PEAK.load(Ordering::Relaxed) - base;
@@ -125,13 +125,13 @@ fn build_in_a_child() {
         let top = 8 * values + 24 * keys + bytes;
         assert!(writing <= memory + top + BUFFER + SLACK, "writing took more than {top} on top");
         assert!(shape == "payloads" || memory > LIMIT / 3, "the limit was not approached");
-        // What is told is what is taken, or this test would measure nothing.
-        assert!(adding + SLACK > memory - memory / 8, "less is taken than told");
+        // `memory()` must match the real use, or this test would measure nothing.
+        assert!(adding + SLACK > memory - memory / 8, "`memory()` reports more than is used");
     });
 }
 
 #[test]
-fn builders_stay_within_their_memory() {
+fn builders_stay_within_their_memory_limit() {
     for (shape, ..) in SHAPES {
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["memory::build_in_a_child", "--exact", "--ignored", "--nocapture"])

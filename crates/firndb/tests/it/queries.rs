@@ -1,6 +1,6 @@
-//! What can be asked, a sentence a test; what is refused, and with which words; when a query stops.
+//! Queries of every kind; which are refused, and with which messages; deadlines and cancellation.
 
-use super::{Place, refused};
+use super::{TestDir, refused};
 use firndb::search::query::{all, and, asc, desc, eq, exists, gt, gte, is_in, lt, not};
 use firndb::search::{
     Collection, Cursor, Document, Facet, Field, GroupBy, Hit, PartitionBuilder, Query, Reader,
@@ -22,7 +22,7 @@ const FIELDS: &str = "[fields]
 
 const COLORS: [&str; 3] = ["red", "green", "blue"];
 
-/// A partition of the numbers from `first` on.
+/// A partition of `count` documents with the numbers from `first` on.
 fn numbers(first: u64, count: u64) -> PartitionBuilder {
     let mut builder = PartitionBuilder::new(Schema::from_toml(FIELDS).unwrap());
     for n in first..first + count {
@@ -44,8 +44,8 @@ fn numbers(first: u64, count: u64) -> PartitionBuilder {
 }
 
 /// Two partitions with the numbers below 150.
-fn small(place: &Place) -> (Collection, Reader) {
-    place.collection([("a", numbers(0, 100)), ("b", numbers(100, 50))])
+fn small(temp: &TestDir) -> (Collection, Reader) {
+    temp.collection([("a", numbers(0, 100)), ("b", numbers(100, 50))])
 }
 
 fn number(reader: &Reader, hit: Hit) -> u64 {
@@ -62,8 +62,8 @@ fn found(reader: &Reader, query: &Query) -> Vec<u64> {
 
 #[test]
 fn a_query_filters_orders_counts_and_pages() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
     let query = Query::new(and([eq("color", "green"), gte("number", 90u64)]));
     assert_eq!(found(&reader, &query.clone().limit(3)), [91, 94, 97]);
     let last = query.order_by(desc("number")).skip(1).limit(2).with_count();
@@ -76,9 +76,9 @@ fn a_query_filters_orders_counts_and_pages() {
 }
 
 #[test]
-fn pages_that_go_on_where_the_last_one_ended_give_everything_once() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
+fn pages_by_cursor_give_every_match_once() {
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
     let query = Query::new(not(eq("color", "red"))).order_by(asc("rank")).limit(7);
     let whole = found(&reader, &Query { limit: None, ..query.clone() });
     let (mut pages, mut next) = (Vec::new(), query.clone());
@@ -86,7 +86,7 @@ fn pages_that_go_on_where_the_last_one_ended_give_everything_once() {
         let hits = reader.search(&next).unwrap().hits;
         pages.extend(hits.iter().map(|&hit| number(&reader, hit)));
         let Some(&last) = hits.last() else { break };
-        // The cursor travels as text.
+        // The cursor is converted to text and back, as between requests.
         let cursor = reader.cursor(&query, last).unwrap().to_string();
         next = query.clone().after(Cursor::parse(&cursor).unwrap());
     }
@@ -95,8 +95,8 @@ fn pages_that_go_on_where_the_last_one_ended_give_everything_once() {
 
 #[test]
 fn facets_groups_aggregates_values_and_payloads_agree() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
     let facet = |field: &str, disjunctive| Facet { field: field.into(), top: 2, disjunctive };
     let red = eq("color", "red");
     let counts = reader.facets(&red, &[facet("tags", false), facet("color", true)]).unwrap();
@@ -121,9 +121,9 @@ fn facets_groups_aggregates_values_and_payloads_agree() {
 }
 
 #[test]
-fn explain_tells_the_plan_and_what_was_touched() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
+fn explain_shows_the_plan_and_its_cost() {
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
     let query = "color = 'red' and number < 30 order by rank limit 5";
     let query = parse_query(query, Some(reader.schema())).unwrap();
     let explain = reader.explain(&query).unwrap();
@@ -133,12 +133,12 @@ fn explain_tells_the_plan_and_what_was_touched() {
     assert!(text.contains("color") && text.contains("order: rank"), "{text}");
 }
 
-/// Partitions of both kinds are told truly: what was looked at grows with the list of a value.
+/// The counts are right in small and in large partitions: they grow with the list of a value.
 #[test]
 fn explain_counts_in_small_and_in_large_partitions() {
     let fields = [("tenth", 10), ("thousandth", 1000)];
     for documents in [1000u64, 4096, 5000, 70_000] {
-        let place = Place::new();
+        let temp = TestDir::new();
         let schema = fields.map(|(name, _)| Field::new(name, Type::U64, Roles::FULL));
         let mut builder = PartitionBuilder::new(Schema::new(schema).unwrap());
         for n in 0..documents {
@@ -146,7 +146,7 @@ fn explain_counts_in_small_and_in_large_partitions() {
             let set = |d: Document, &(name, of): &(&str, u64)| d.set(name, n % of);
             builder.add(&fields.iter().fold(Document::new(), set)).unwrap();
         }
-        let (_, reader) = place.collection([("a", builder)]);
+        let (_, reader) = temp.collection([("a", builder)]);
         let explain = |filter| {
             let explain = reader.explain(&Query::new(filter).limit(1_000_000)).unwrap();
             assert_eq!(explain.partitions_pruned, 0);
@@ -174,8 +174,8 @@ fn explain_counts_in_small_and_in_large_partitions() {
 
 #[test]
 fn an_unknown_field_is_refused_with_the_candidates_closest_first() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
     let kind = ErrorKind::InvalidArgument;
     let error = refused(reader.count(&eq("colour", "red")), kind, &["`colour`", "`color`"]);
     let at = |name: &str| error.message().find(name).unwrap();
@@ -192,13 +192,13 @@ fn an_unknown_field_is_refused_with_the_candidates_closest_first() {
 
 #[test]
 fn a_value_of_a_wrong_type_is_refused_and_both_types_are_named() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
     let kind = ErrorKind::InvalidArgument;
     refused(reader.count(&eq("number", "7")), kind, &["`number`", "u64", "string"]);
     refused(reader.count(&gt("color", 7i64)), kind, &["`color`", "string", "i64"]);
     let error = refused(parse_query("color = 7", Some(reader.schema())), kind, &["`color`"]);
-    assert_eq!(error.span(), Some((8, 9)), "the error has the place in the text");
+    assert_eq!(error.span(), Some((8, 9)), "the error has the span in the text");
     let mut builder = numbers(0, 1);
     let document = Document::new().set("number", "seven").set("color", "red");
     refused(builder.add(&document), kind, &["`number`", "u64", "'seven'"]);
@@ -208,9 +208,9 @@ fn a_value_of_a_wrong_type_is_refused_and_both_types_are_named() {
 }
 
 #[test]
-fn what_a_field_is_not_for_is_refused() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
+fn a_use_that_a_field_has_no_role_for_is_refused() {
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
     let kind = ErrorKind::InvalidArgument;
     refused(reader.count(&gt("rank", 0i64)), kind, &["`rank`", "filterable"]);
     refused(reader.count(&exists("note")), kind, &["`note`", "filterable"]);
@@ -224,10 +224,10 @@ fn what_a_field_is_not_for_is_refused() {
 }
 
 #[test]
-fn a_deadline_and_a_flag_cancel_queries_and_nothing_else() {
-    let place = Place::new();
-    let (_, reader) = small(&place);
-    let ask = |reader: &Reader| -> [Result<()>; 5] {
+fn a_deadline_and_a_flag_cancel_the_queries_of_their_reader() {
+    let temp = TestDir::new();
+    let (_, reader) = small(&temp);
+    let run = |reader: &Reader| -> [Result<()>; 5] {
         let query = Query::new(gt("number", 9u64)).order_by(asc("rank"));
         let by = GroupBy { fields: vec!["color".into()], aggregates: Vec::new() };
         [
@@ -239,21 +239,21 @@ fn a_deadline_and_a_flag_cancel_queries_and_nothing_else() {
         ]
     };
     let flag = Arc::new(AtomicBool::new(false));
-    let late = reader.with_deadline(Instant::now());
+    let expired = reader.with_deadline(Instant::now());
     let in_time = reader.with_deadline(Instant::now() + Duration::from_secs(600));
     let flagged = reader.with_cancel(flag.clone());
-    assert!(ask(&in_time).iter().chain(&ask(&flagged)).all(|answer| answer.is_ok()));
+    assert!(run(&in_time).iter().chain(&run(&flagged)).all(|answer| answer.is_ok()));
     flag.store(true, Ordering::Relaxed);
-    for answer in ask(&late).into_iter().chain(ask(&flagged)) {
+    for answer in run(&expired).into_iter().chain(run(&flagged)) {
         refused(answer, ErrorKind::Cancelled, &["query"]);
     }
-    assert!(ask(&reader).iter().all(|answer| answer.is_ok()), "the reader itself is not limited");
+    assert!(run(&reader).iter().all(|answer| answer.is_ok()), "the original reader has no limit");
 }
 
 #[test]
-fn for_each_stops_where_the_callback_says_and_where_a_flag_does() {
-    let place = Place::new();
-    let (_, reader) = place.collection([("a", numbers(0, 70_000)), ("b", numbers(70_000, 70_000))]);
+fn for_each_stops_when_the_callback_or_the_flag_says_so() {
+    let temp = TestDir::new();
+    let (_, reader) = temp.collection([("a", numbers(0, 70_000)), ("b", numbers(70_000, 70_000))]);
     let query = Query::new(all()).order_by(desc("number"));
     let mut seen = Vec::new();
     let stop_at =
@@ -297,14 +297,14 @@ fn for_each_stops_where_the_callback_says_and_where_a_flag_does() {
 
 #[test]
 fn a_dynamic_schema_follows_the_documents() {
-    let place = Place::new();
+    let temp = TestDir::new();
     let mut builder = PartitionBuilder::new(Schema::dynamic(Roles::FULL));
     builder.add(&Document::new().set("a", 1i64)).unwrap();
     builder.add(&Document::new().set("b", "x").set("a", 2i64)).unwrap();
     let wrong = builder.add(&Document::new().set("a", "text").set("c", 1i64));
     refused(wrong, ErrorKind::InvalidArgument, &["`a`"]);
-    assert_eq!(builder.schema().fields().len(), 2, "a refused document leaves no field behind");
-    let (_, reader) = place.collection([("p", builder)]);
+    assert_eq!(builder.schema().fields().len(), 2, "a refused document adds no field");
+    let (_, reader) = temp.collection([("p", builder)]);
     assert_eq!(reader.count(&not(exists("b"))).unwrap(), 1);
     assert_eq!(found_b(&reader), [Some("x".into()), None]);
 }

@@ -1,18 +1,18 @@
-//! The example of README.md, compiled and run as it stands there.
+//! The example of README.md, compiled and run unchanged.
 
-use super::Place;
+use super::TestDir;
 use firndb::search::{
     Collection, Document, Field, PartitionBuilder, Roles, Schema, Type, parse_query,
 };
 use std::path::Path;
 
-/// Gives what the example prints.
+/// Runs the example. Returns the lines that it prints.
 fn example(dir: &Path) -> firndb::Result<Vec<String>> {
     let mut printed = Vec::new();
     macro_rules! println {
         ($($arg:tt)*) => { printed.push(format!($($arg)*)) };
     }
-    // From here to the end mark the lines are those of README.md.
+    // Up to the end mark, the lines are those of README.md.
     let city = Field::new("city", Type::String, Roles::FILTERABLE);
     let price = Field::new("price", Type::F64, Roles::FULL);
     let mut builder = PartitionBuilder::new(Schema::new([city, price])?);
@@ -44,11 +44,11 @@ fn the_example_of_the_readme_works() {
     let readme = between(include_str!("../../../../README.md"), "```rust,ignore", "```");
     let here = between(
         include_str!("readme.rs"),
-        "// From here to the end mark the lines are those of README.md.",
+        "// Up to the end mark, the lines are those of README.md.",
         "// End.",
     );
-    assert_eq!(here, readme, "write into readme.rs what README.md says now");
-    let place = Place::new();
-    let printed = example(&place.path("rooms")).unwrap();
+    assert_eq!(here, readme, "copy the example of README.md into readme.rs");
+    let temp = TestDir::new();
+    let printed = example(&temp.path("rooms")).unwrap();
     assert_eq!(printed, ["a room in Oslo for 7", "a room in Oslo for 12.5"]);
 }

@@ -1,7 +1,7 @@
-//! Tables of every format version that was released: they open, give what they gave, and are built
-//! anew byte by byte.
+//! Tables of every released format version: they can be opened, give the same values, and the same
+//! records give the same bytes.
 
-use super::Place;
+use super::TestDir;
 use firndb::ErrorKind;
 use firndb::table::{
     Access, ApproximateBuilder, ApproximateOptions, ApproximateTable, BuildOptions, Compression,
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 type Records = Vec<(Vec<u8>, Vec<u8>)>;
 
-const CHANGED: &str = "the same records give other bytes than in the version that was released: \
+const CHANGED: &str = "the same records give other bytes than in the released version: \
                        this needs a new format version";
 
 fn golden(name: &str) -> PathBuf {
@@ -25,7 +25,7 @@ fn records(n: usize, key: &str, repeat: impl Fn(usize) -> usize) -> Records {
     (0..n).map(|i| (format!("{key}{i}").into_bytes(), value(i))).collect()
 }
 
-/// A key that was crafted: XXH3 multiplies its first half by 0, so that all of them have one hash.
+/// A crafted key: XXH3 multiplies its first half by 0, so that all these keys have the same hash.
 fn crafted(i: u64) -> Vec<u8> {
     let secret = [0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe];
     [&secret[..], &i.to_le_bytes(), &[7; 16]].concat()
@@ -65,7 +65,7 @@ fn build(path: &Path, options: &BuildOptions, records: &Records) {
 
 const APPROXIMATE: &str = "approximate";
 
-/// Enough keys for remapped slots.
+/// Options and enough keys for remapped slots.
 fn approximate() -> (ApproximateOptions, Records) {
     let options = ApproximateOptions {
         value_width: 5,
@@ -86,7 +86,7 @@ fn build_approximate(path: &Path) {
 
 const ACCESSES: [Access; 4] = [Access::Map, Access::Resident, Access::Buffered, Access::Direct];
 
-/// `None` where the file system has no direct reads.
+/// The opened table, or `None` if the file system does not support direct reads.
 fn opened<T>(access: Access, table: firndb::Result<T>) -> Option<T> {
     match table {
         Err(e) if access == Access::Direct && e.kind() == ErrorKind::InvalidArgument => None,
@@ -95,7 +95,7 @@ fn opened<T>(access: Access, table: firndb::Result<T>) -> Option<T> {
 }
 
 #[test]
-fn golden_tables_answer_as_they_did() {
+fn golden_tables_give_the_same_values() {
     for (name, options, records) in tables() {
         let path = golden(name);
         assert_eq!(firndb::verify(&path, |_, _| {}).unwrap().files, 1);
@@ -136,19 +136,19 @@ fn golden_tables_answer_as_they_did() {
 
 #[test]
 fn the_same_records_give_the_same_tables() {
-    let place = Place::new();
-    let same = |name: &str| fs::read(golden(name)).unwrap() == fs::read(place.path(name)).unwrap();
+    let temp = TestDir::new();
+    let same = |name: &str| fs::read(golden(name)).unwrap() == fs::read(temp.path(name)).unwrap();
     for (name, options, records) in tables() {
-        build(&place.path(name), &options, &records);
-        // Another release of zstd may pack otherwise; what was packed is compared above.
+        build(&temp.path(name), &options, &records);
+        // Another version of zstd may compress differently. The values are compared above.
         let by_zstd = options.compression != Compression::None;
         assert!(same(name) || by_zstd, "{name}: {CHANGED}");
     }
-    build_approximate(&place.path(APPROXIMATE));
+    build_approximate(&temp.path(APPROXIMATE));
     assert!(same(APPROXIMATE), "{CHANGED}");
 }
 
-/// Writes the tables, for a new format version, below `target/`.
+/// Writes the tables of a new format version into a directory below `target/`.
 #[test]
 #[ignore = "writes new golden tables"]
 fn write_golden_tables() {

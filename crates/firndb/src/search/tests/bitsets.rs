@@ -1,5 +1,6 @@
-//! Bitsets and divided lists, of fields of one value and of several: every kind of question
-//! is answered document by document, with every plan and instruction set, merged or not.
+//! Bitsets and divided lists of single-valued and multi-valued fields: every kind of query gives
+//! the answers of a scan over the rows, with every plan and instruction set, before and after a
+//! merge.
 
 use super::{merge_all, special_forms, store, with_each_plan};
 use crate::search::codec::slices::DIVIDED;
@@ -13,25 +14,25 @@ use std::cmp::Reverse;
 const SEED: u64 = 0xB17_5E75;
 const DOCUMENTS: usize = 9_000;
 
-/// Tags, a place, a number, a day. Documents stand in the order of days.
+/// Tags, a place, a number, a day. Documents are in the order of days.
 type Row = (Vec<u64>, u64, u64, i64);
 
 /// Whether a row satisfies a filter.
 type Holds = Box<dyn Fn(&Row) -> bool>;
 
-/// One document of how many has a tag: four bitsets, lists.
+/// Tag `i` is in one of `SHARES[i]` documents: four tags get bitsets, two get lists.
 const SHARES: [usize; 6] = [2, 6, 9, 12, 60, 400];
-/// A tag that documents have where few others are, mostly.
+/// A tag that most documents of one short range have, and few others.
 const CROWDED: u64 = 6;
 
-/// Those of so many documents, of which so many come before.
+/// `count` rows, the first of which follows `before` others.
 fn rows(rng: &mut Rng, before: usize, count: usize) -> Vec<Row> {
     let row = |i: usize| {
         let mut tags: Vec<u64> =
             (0..6).filter(|&tag| rng.below(SHARES[tag as usize]) == 0).collect();
         let crowd = if (3_000..3_900).contains(&i) { 2 } else { 200 };
         tags.extend((rng.below(crowd) == 0).then_some(CROWDED));
-        // Of 300 places the first has a ninth of all documents.
+        // The first of 300 places has a ninth of all documents.
         let place = if rng.below(9) == 0 { 0 } else { rng.below(300) as u64 };
         (tags, place, (i * 7_919 % 100_003) as u64, (before + i) as i64 / 7)
     };
@@ -106,7 +107,7 @@ fn filters(rng: &mut Rng, rows: &[Row]) -> Vec<(Filter, Holds)> {
     ]
 }
 
-fn ask(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
+fn check_queries(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
     for (filter, holds) in filters(rng, rows) {
         let at = format!("{at}: {filter}");
         let expected: Vec<usize> = (0..rows.len()).filter(|&i| holds(&rows[i])).collect();
@@ -141,13 +142,13 @@ fn ask(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
     }
 }
 
-/// How many keys of a field have a bitset.
+/// The number of keys of a field that have a bitset.
 fn bitsets(reader: &Reader, field: usize) -> usize {
     special_forms(reader, field).iter().filter(|(_, form)| *form == 0).count()
 }
 
 #[test]
-fn every_question_is_answered_document_by_document() {
+fn every_query_matches_a_scan_of_the_rows() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED);
     let rows = rows(&mut rng, 0, DOCUMENTS);
@@ -156,24 +157,24 @@ fn every_question_is_answered_document_by_document() {
     assert_eq!((bitsets(&reader, 0), bitsets(&reader, 1)), (4, 1), "three tags have lists");
     let bits = [0, 1].map(|field| reader.set.partitions[0].meta(field).slice_bits);
     assert_eq!(bits, [DIVIDED, 14], "lists of places are short");
-    with_each_plan(|at| (0..20).for_each(|_| ask(&mut rng, &rows, &reader, at)));
+    with_each_plan(|at| (0..20).for_each(|_| check_queries(&mut rng, &rows, &reader, at)));
 }
 
 #[test]
-fn merged_partitions_are_those_built_at_once() {
+fn a_merged_partition_equals_one_built_at_once() {
     let mut rng = Rng(SEED + 1);
-    // The first is too small for divided lists.
+    // The first partition is too small for divided lists.
     let parts = [(0, 900), (900, 5_000), (5_900, 4_500)].map(|(from, n)| rows(&mut rng, from, n));
     let [_, merged] = merge_all(&store(), parts.each_ref().map(|rows| builder(rows)));
     let whole = reader_of([builder(&parts.concat())]);
     let bytes = |reader: &Reader| reader.set.partitions[0].file.content();
-    assert_eq!(bytes(&merged), bytes(&whole), "built at once");
-    ask(&mut rng, &parts.concat(), &merged, "merged");
+    assert_eq!(bytes(&merged), bytes(&whole), "bytes of a merge");
+    check_queries(&mut rng, &parts.concat(), &merged, "merged");
 }
 
 /// Ranges over whole and over divided lists, in a partition of several chunks.
 #[test]
-fn ranges_over_lists_of_both_forms() {
+fn ranges_over_whole_and_divided_lists_match_a_scan_of_the_rows() {
     const DOCUMENTS: i64 = 70_000;
     let place = |doc: i64| doc * 7919 % DOCUMENTS;
     let fields = [

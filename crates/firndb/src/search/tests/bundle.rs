@@ -1,5 +1,5 @@
-//! Bundles: they come when queries have credit for them, answer as their partitions do, and are
-//! carried over when other partitions change.
+//! Bundles: they are built once queries have earned the credit for them, give the answers of their
+//! partitions, and are carried over when other partitions change.
 
 use super::{Store, open, store};
 use crate::search::cache::bundle_view::Bundle;
@@ -13,10 +13,10 @@ use crate::search::{
 };
 
 const SEED: u64 = 0xB0_0D1E;
-/// Too many documents for a bundle: what is on either side is bundled apart.
+/// Too many documents for a bundle: the partitions before and after it get separate bundles.
 const LARGE: usize = 32_800;
 
-/// Orders of documents: none, one with many ties, one that ends with them.
+/// Orders of documents: none, one with many ties, and the same as a second field.
 fn orders() -> [Vec<OrderBy>; 3] {
     [vec![], vec![desc("rank")], vec![asc("number"), desc("rank")]]
 }
@@ -46,14 +46,14 @@ fn builder(rng: &mut Rng, documents: usize, order: &[OrderBy]) -> PartitionBuild
     builder
 }
 
-/// Twelve small partitions before a large one, twelve behind it, some of them empty.
+/// Twelve small partitions, a large one, and twelve more small ones, some of them empty.
 fn collection(rng: &mut Rng, order: &[OrderBy]) -> Store {
     let store = store();
     let mut change = store.collection.change().unwrap();
     for p in 0..12 {
-        let (before, behind) = (rng.below(60), if p % 5 == 0 { 0 } else { rng.below(60) });
+        let (before, after) = (rng.below(60), if p % 5 == 0 { 0 } else { rng.below(60) });
         change.put(&format!("a{p:02}"), builder(rng, before, order)).unwrap();
-        change.put(&format!("c{p:02}"), builder(rng, behind, order)).unwrap();
+        change.put(&format!("c{p:02}"), builder(rng, after, order)).unwrap();
     }
     change.put("b", builder(rng, LARGE, order)).unwrap();
     change.commit().unwrap();
@@ -73,7 +73,7 @@ fn some_filter(rng: &mut Rng) -> Filter {
     }
 }
 
-/// Asks both readers the same and compares, now and then with the plans of large partitions.
+/// Compares the answers of both readers, sometimes with the plans of large partitions.
 fn compare(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
     let list = *rng.pick(&[None, Some(true), Some(false)]);
     FORCED.set(Forced { large: rng.below(2) == 0, list, ..Forced::default() });
@@ -81,7 +81,8 @@ fn compare(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
     FORCED.set(Forced::default());
 }
 
-/// Pages go on by cursor.
+/// Compares one random query, its next pages by cursor, and the facets, groups and aggregates of
+/// its filter.
 fn compare_as_forced(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
     let filter = some_filter(rng);
     assert_eq!(bundled.count(&filter).unwrap(), plain.count(&filter).unwrap(), "{filter:?}");
@@ -117,7 +118,7 @@ fn compare_as_forced(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
     assert_eq!(share, plain.aggregate(&filter, "share").unwrap(), "{filter:?}");
 }
 
-/// A reader of the newest set that makes no bundles.
+/// A reader of the newest set without bundles.
 fn plain(disk: &std::sync::Arc<crate::disk::SimDisk>) -> Reader {
     let reader = open(disk).unwrap().reader();
     reader.limit_bundles(0);
@@ -125,63 +126,63 @@ fn plain(disk: &std::sync::Arc<crate::disk::SimDisk>) -> Reader {
 }
 
 #[test]
-fn bundles_come_when_queries_have_paid() {
+fn bundles_are_built_once_queries_have_earned_credit() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED);
     for order in orders() {
         let Store { collection, disk } = collection(&mut rng, &order);
         let (reader, plain) = (collection.reader(), plain(&disk));
         let query = Query::new(between("number", 10u64, 20u64)).order_by(asc("rank"));
-        let told = |reader: &Reader| reader.explain(&query).unwrap().to_string();
+        let explained = |reader: &Reader| reader.explain(&query).unwrap().to_string();
         let pages = |reader: &Reader| reader.search(&query).unwrap();
         let before = pages(&reader);
-        assert_eq!(reader.bundle_memory(), 0, "one query pays for nothing");
-        assert!(!told(&reader).contains("bundles"));
+        assert_eq!(reader.bundle_memory(), 0, "one query does not earn a bundle");
+        assert!(!explained(&reader).contains("bundles"));
         (0..200).for_each(|_| assert_eq!(pages(&reader), before));
         let two_fields = reader.bundle_memory();
         assert!(two_fields > 0);
-        let explained = told(&reader);
-        assert!(explained.contains("24 small partitions asked as 2 bundles"), "{explained}");
+        let text = explained(&reader);
+        assert!(text.contains("24 small partitions asked as 2 bundles"), "{text}");
         (0..50).for_each(|_| compare(&mut rng, &reader, &plain));
         reader.warm().unwrap();
-        assert!(reader.bundle_memory() > two_fields, "the other fields came later");
+        assert!(reader.bundle_memory() > two_fields, "the other fields are added");
         (0..300).for_each(|_| compare(&mut rng, &reader, &plain));
         assert_eq!(plain.bundle_memory(), 0);
-        assert!(!told(&plain).contains("bundles"));
+        assert!(!explained(&plain).contains("bundles"));
     }
 }
 
-/// For each bundle whether its documents moved.
-fn moved(reader: &Reader) -> Vec<bool> {
+/// For each bundle whether its documents are in another order than in their partitions.
+fn reordered(reader: &Reader) -> Vec<bool> {
     let view = reader.set.bundles.current();
     view.iter().flat_map(|view| view.bundles()).map(|(_, b)| b.part.origins.is_some()).collect()
 }
 
 #[test]
-fn documents_of_bundles_move_once_queries_use_their_order() {
+fn bundles_are_sorted_once_queries_use_their_order() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED + 4);
     for (order, expected) in orders().into_iter().zip([false, true, true]) {
         let Store { collection, disk } = collection(&mut rng, &order);
         let (reader, plain) = (collection.reader(), plain(&disk));
-        let ask = |query: &Query| {
+        let check = |query: &Query| {
             assert_eq!(reader.search(query).unwrap(), plain.search(query).unwrap(), "{query}");
         };
         let by_share = Query::new(all()).order_by(asc("share")).limit(3).with_count();
         let by_share = Query { filter: exists("word"), ..by_share };
-        (0..300).for_each(|_| ask(&by_share));
-        assert_eq!(moved(&reader), [false, false], "nobody has asked for the order");
-        // All fields of the order are used from here on: what there is is made again.
+        (0..300).for_each(|_| check(&by_share));
+        assert_eq!(reordered(&reader), [false, false], "no query has used the order");
+        // From here on queries use all fields of the order, so the bundles are rebuilt.
         let by_rank = by_share.clone().order_by(asc("number")).order_by(asc("rank"));
-        (0..500).for_each(|_| ask(&by_rank));
-        assert_eq!(moved(&reader), [expected; 2]);
-        ask(&by_share);
+        (0..500).for_each(|_| check(&by_rank));
+        assert_eq!(reordered(&reader), [expected; 2]);
+        check(&by_share);
         (0..50).for_each(|_| compare(&mut rng, &reader, &plain));
     }
 }
 
 #[test]
-fn bundles_of_other_partitions_are_carried_over() {
+fn bundles_of_unchanged_partitions_are_carried_over() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED + 1);
     for order in orders() {
@@ -201,7 +202,7 @@ fn carry_over(rng: &mut Rng, order: &[OrderBy]) {
         match round % 3 {
             0 => change.put(&name, builder(rng, small, order)).unwrap(),
             1 => change.put(&format!("{name}-x"), builder(rng, small, order)).unwrap(),
-            _ => change.remove(&name).unwrap_or(()), // it may be gone already
+            _ => change.remove(&name).unwrap_or(()), // it may be removed already
         }
         change.commit().unwrap();
         let changed = reading.refresh().unwrap();
@@ -213,7 +214,7 @@ fn carry_over(rng: &mut Rng, order: &[OrderBy]) {
         if let Some(view) = reader.set.bundles.current().filter(|view| view.miss_credit > 0) {
             let mut fields = 0..reader.set.schema.fields.len();
             assert!(fields.all(|field| reader.set.statistics.is_made(field)));
-            assert_knows(rng, &view.set);
+            assert_same_statistics(rng, &view.set);
             incomplete += 1;
         }
         (0..8).for_each(|_| compare(rng, &reader, &plain));
@@ -224,8 +225,9 @@ fn carry_over(rng: &mut Rng, order: &[OrderBy]) {
     assert!(incomplete > 20);
 }
 
-/// A view in which a bundle is missing knows its values from the set below as well as by itself.
-fn assert_knows(rng: &mut Rng, set: &SearchSet) {
+/// The statistics that a view without one of its bundles derives from the set below are those that
+/// it would compute itself.
+fn assert_same_statistics(rng: &mut Rng, set: &SearchSet) {
     let own = Statistics::new(set.schema.fields.len(), set.partitions.len());
     assert!(set.statistics.is_above());
     for _ in 0..20 {
@@ -251,17 +253,17 @@ fn assert_knows(rng: &mut Rng, set: &SearchSet) {
     }
 }
 
-/// What is taken from a bundle of the set before must come out as if it was merged anew.
+/// Copying from a bundle of the previous set gives the bytes of a merge of the partitions.
 #[test]
-fn a_bundle_made_of_another_has_the_same_bytes() {
+fn a_bundle_derived_from_another_has_the_same_bytes() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED + 3);
     for order in orders() {
-        make_again(&mut rng, &order);
+        derive_bundles(&mut rng, &order);
     }
 }
 
-fn make_again(rng: &mut Rng, order: &[OrderBy]) {
+fn derive_bundles(rng: &mut Rng, order: &[OrderBy]) {
     let store = store();
     let mut before: Option<Bundle> = None;
     for round in 0..60 {
@@ -270,26 +272,26 @@ fn make_again(rng: &mut Rng, order: &[OrderBy]) {
             let name = format!("p{}", rng.below(20));
             let documents = rng.below(60);
             match rng.below(4) {
-                0 if round > 5 => change.remove(&name).unwrap_or(()), // it may be gone already
+                0 if round > 5 => change.remove(&name).unwrap_or(()), // it may be removed already
                 _ => change.put(&name, builder(rng, documents, order)).unwrap(),
             }
         }
         let set = change.commit().unwrap().set;
         let all = 0..set.partitions.len();
-        // Now and then another field is wanted, which the bundle before does not have; and one of
-        // the order is not, so that documents stand otherwise.
+        // In some rounds a field is wanted that the previous bundle lacks, and in some a field of
+        // the order is not wanted, which changes the order of the documents.
         let wanted = (0..4).map(|field| field < 2 + round % 3 && (field != 1 || round % 7 > 0));
         let wanted: Vec<bool> = wanted.collect();
-        let anew = Bundle::new(&set, all.clone(), &wanted, None).unwrap();
-        let made = Bundle::new(&set, all, &wanted, before.as_ref()).unwrap();
-        assert_eq!(made.part.file.content(), anew.part.file.content(), "round {round}");
-        assert_eq!(made.part.origins, anew.part.origins, "round {round}");
-        before = Some(made);
+        let merged = Bundle::new(&set, all.clone(), &wanted, None).unwrap();
+        let derived = Bundle::new(&set, all, &wanted, before.as_ref()).unwrap();
+        assert_eq!(derived.part.file.content(), merged.part.file.content(), "round {round}");
+        assert_eq!(derived.part.origins, merged.part.origins, "round {round}");
+        before = Some(derived);
     }
 }
 
 #[test]
-fn bundles_keep_to_their_limit() {
+fn bundles_stay_within_their_limit() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED + 2);
     let Store { collection, disk } = collection(&mut rng, &orders()[1]);
@@ -297,7 +299,7 @@ fn bundles_keep_to_their_limit() {
     reader.limit_bundles(1);
     reader.warm().unwrap();
     let first = reader.bundle_memory();
-    assert!(first > 0, "a bundle that begins below the limit is finished");
+    assert!(first > 0, "a bundle that was started below the limit is finished");
     (0..100).for_each(|_| compare(&mut rng, &reader, &plain));
     assert_eq!(reader.bundle_memory(), first);
     reader.limit_bundles(1 << 30);
@@ -307,11 +309,11 @@ fn bundles_keep_to_their_limit() {
 }
 
 #[test]
-fn the_limit_holds_for_sets_with_other_fields() {
+fn the_limit_survives_a_change_of_the_fields() {
     let mut rng = Rng(SEED + 3);
     let Store { collection, .. } = collection(&mut rng, &orders()[0]);
     collection.reader().limit_bundles(0);
-    for (name, field) in [("other", "brought"), ("another", "brought too")] {
+    for (name, field) in [("other", "extra"), ("another", "second extra")] {
         let schema = Schema::new([Field::new(field, Type::U64, Roles::FULL)]).unwrap();
         let mut change = collection.change().unwrap();
         change.put(name, PartitionBuilder::new(schema)).unwrap();

@@ -1,9 +1,9 @@
-//! Changing a collection: merged partitions are those built from their documents, equal documents
-//! give equal bytes, readers keep the set they have.
+//! Changes of a collection: a merged partition has the bytes of one built from the same documents,
+//! equal documents give equal bytes, and readers keep their set.
 
-use super::ask::Asker;
-use super::naive::{Doc, Model};
-use super::world::{Plan, Scale, World};
+use super::random_collection::{CollectionSpec, RandomCollection, Scale};
+use super::random_queries::QueryGenerator;
+use super::reference::{Doc, Model};
 use super::{DIR, Store, number_from_env, store};
 use crate::disk::SimDisk;
 use crate::disk::envelope::{Kind, kind_of};
@@ -18,21 +18,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const SEED: u64 = 0xC4A9_0000;
 const ROUNDS: u64 = 40;
 
-/// Seeds of the rounds of a test; one round if `FIRNDB_SEED` asks for it.
+/// The seeds of a test's rounds, or only `FIRNDB_SEED` if it is set.
 fn seeds(base: u64) -> Vec<u64> {
-    println!("base seed {base:#x}, each round its own; FIRNDB_SEED replays one");
+    println!("base seed {base:#x}; FIRNDB_SEED replays one round");
     number_from_env("FIRNDB_SEED").map_or((base..base + ROUNDS).collect(), |seed| vec![seed])
 }
 
-/// A few questions, answered as the model answers.
-fn check(rng: &mut Rng, reader: &Reader, asker: &Asker, model: &Model, seed: u64) {
+/// Compares a few random queries, payloads and values with the model.
+fn check(rng: &mut Rng, reader: &Reader, generator: &QueryGenerator, model: &Model, seed: u64) {
     assert_eq!(reader.len(), model.docs.len() as u64, "seed {seed:#x}");
     reader.verify().unwrap();
     for _ in 0..6 {
-        let query = asker.query(rng);
+        let query = generator.query(rng);
         let hits = reader.search(&query).unwrap().hits;
         assert_eq!(hits, model.search(&query), "seed {seed:#x}, {query}");
-        if let Some(facet) = asker.facet(rng, false) {
+        if let Some(facet) = generator.facet(rng, false) {
             let got = reader.facets(&query.filter, std::slice::from_ref(&facet)).unwrap();
             assert_eq!(got, [model.facet(&query.filter, &facet)], "seed {seed:#x}, {query}");
         }
@@ -40,13 +40,13 @@ fn check(rng: &mut Rng, reader: &Reader, asker: &Asker, model: &Model, seed: u64
     let payloads = reader.payloads(&model.hits).unwrap();
     assert_eq!(payloads.len(), model.hits.len());
     for (&hit, payload) in model.hits.iter().zip(&payloads) {
-        assert_eq!(**payload, model.docs[model.place(hit)].payload[..], "seed {seed:#x}, {hit:?}");
+        assert_eq!(**payload, model.docs[model.index(hit)].payload[..], "seed {seed:#x}, {hit:?}");
     }
     for _ in 0..10.min(model.hits.len()) {
         let hit = *rng.pick(&model.hits);
-        let doc = &model.docs[model.place(hit)];
+        let doc = &model.docs[model.index(hit)];
         assert_eq!(&*reader.payload(hit).unwrap(), &doc.payload[..], "seed {seed:#x}");
-        for field in &asker.readable {
+        for field in &generator.readable {
             let values = reader.values(hit, &field.name).unwrap();
             assert_eq!(values, doc.values[model.field(&field.name)], "seed {seed:#x}");
         }
@@ -63,40 +63,43 @@ fn only_partition(disk: &SimDisk) -> Vec<u8> {
     partitions.remove(0)
 }
 
-/// A collection with one partition, of these documents.
-fn build_one(plan: &Plan, schema: Schema, rng: &mut Rng, docs: &[Doc]) -> Store {
+/// A collection with one partition that holds these documents.
+fn build_one(spec: &CollectionSpec, schema: Schema, rng: &mut Rng, docs: &[Doc]) -> Store {
     let store = store();
     let mut change = store.collection.change().unwrap();
-    change.put("one", plan.build(schema, rng, docs)).unwrap();
+    change.put("one", spec.build(schema, rng, docs)).unwrap();
     change.commit().unwrap();
     store
 }
 
 #[test]
-fn merged_partitions_are_those_built_from_the_documents() {
+fn a_merged_partition_equals_one_built_from_the_documents() {
     for seed in seeds(SEED) {
         let mut rng = Rng(seed);
         // Only partitions of the same schema and order can be merged.
-        let mut plan = Plan { forgetful: false, ..Plan::new(&mut rng, Scale::of(seed % 39)) };
-        if plan.schema.is_dynamic() {
-            plan.schema = plan.schema.order_by([]).unwrap();
+        let mut spec = CollectionSpec {
+            omit_unused: false,
+            ..CollectionSpec::new(&mut rng, Scale::of(seed % 39))
+        };
+        if spec.schema.is_dynamic() {
+            spec.schema = spec.schema.order_by([]).unwrap();
         }
-        let world = World::of(plan, &mut rng);
-        let names: Vec<&str> = world.model.names.iter().map(String::as_str).collect();
-        let mut change = world.store.collection.change().unwrap();
+        let case = RandomCollection::of(spec, &mut rng);
+        let names: Vec<&str> = case.model.names.iter().map(String::as_str).collect();
+        let mut change = case.store.collection.change().unwrap();
         change.merge(&names, "one").unwrap();
         let reader = change.commit().unwrap();
 
-        // A dynamic schema has grown by the fields that documents brought.
+        // A dynamic schema now has the fields of all documents.
         let schema = reader.schema().clone();
-        let docs = world.model.docs.clone();
-        let together = vec![("one".to_string(), world.plan.in_order(&schema, docs.clone()))];
-        let model = Model::new(world.plan.fields(), together);
-        let asker = Asker::new(&world, &schema);
-        check(&mut rng, &reader, &asker, &model, seed);
-        let built = build_one(&world.plan, schema, &mut rng, &docs);
-        let (merged, built) = (only_partition(&world.store.disk), only_partition(&built.disk));
-        assert!(merged == built, "seed {seed:#x}: other bytes");
+        let docs = case.model.docs.clone();
+        let together = vec![("one".to_string(), case.spec.in_order(&schema, docs.clone()))];
+        let model = Model::new(case.spec.fields(), together);
+        let generator = QueryGenerator::new(&case, &schema);
+        check(&mut rng, &reader, &generator, &model, seed);
+        let built = build_one(&case.spec, schema, &mut rng, &docs);
+        let (merged, built) = (only_partition(&case.store.disk), only_partition(&built.disk));
+        assert!(merged == built, "seed {seed:#x}: the bytes differ");
     }
 }
 
@@ -104,11 +107,11 @@ fn merged_partitions_are_those_built_from_the_documents() {
 fn equal_documents_give_equal_bytes() {
     for seed in seeds(SEED + 1_000) {
         let mut rng = Rng(seed);
-        let plan = Plan::new(&mut rng, Scale::of(seed % 39));
+        let spec = CollectionSpec::new(&mut rng, Scale::of(seed % 39));
         let size = 1 + rng.below(400);
-        let (_, docs) = plan.partition(&mut rng, size);
+        let (_, docs) = spec.partition(&mut rng, size);
         let mut file = || {
-            let store = build_one(&plan, plan.known_schema(&docs), &mut rng, &docs);
+            let store = build_one(&spec, spec.known_schema(&docs), &mut rng, &docs);
             only_partition(&store.disk)
         };
         let first = file();
@@ -117,10 +120,10 @@ fn equal_documents_give_equal_bytes() {
 }
 
 #[test]
-fn readers_keep_their_set_while_others_replace_it() {
+fn readers_keep_their_set_while_it_is_replaced() {
     for seed in seeds(SEED + 2_000) {
         let mut rng = Rng(seed);
-        let world = World::new(&mut rng, Scale::of(seed % 39));
+        let case = RandomCollection::new(&mut rng, Scale::of(seed % 39));
         let split = |model: &Model| -> Vec<(String, Vec<Doc>)> {
             let docs = |i| {
                 let hits = model.hits.iter().zip(&model.docs);
@@ -128,16 +131,16 @@ fn readers_keep_their_set_while_others_replace_it() {
             };
             (0..).zip(&model.names).map(|(i, name)| (name.clone(), docs(i))).collect()
         };
-        let mut versions = vec![(world.store.collection.reader(), world.model.clone())];
+        let mut versions = vec![(case.store.collection.reader(), case.model.clone())];
         for round in 0..4 {
             let mut parts = split(&versions.last().unwrap().1);
-            let mut change = world.store.collection.change().unwrap();
+            let mut change = case.store.collection.change().unwrap();
             if parts.len() > 1 && rng.below(4) == 0 {
                 let (name, _) = parts.remove(rng.below(parts.len()));
                 change.remove(&name).unwrap();
             }
             let size = rng.below(300);
-            let (builder, docs) = world.plan.partition(&mut rng, size);
+            let (builder, docs) = case.spec.partition(&mut rng, size);
             let name = match rng.below(4) {
                 0 => format!("new-{round}"),
                 _ => parts.get(rng.below(parts.len().max(1))).map_or("x".into(), |p| p.0.clone()),
@@ -146,22 +149,22 @@ fn readers_keep_their_set_while_others_replace_it() {
             parts.retain(|part| part.0 != name);
             parts.push((name, docs));
             let reader = change.commit().unwrap();
-            let model = Model::new(world.plan.fields(), parts);
-            // The next version inherits what these questions made of the values.
-            let asker = Asker::new(&world, reader.schema());
-            check(&mut rng, &reader, &asker, &model, seed);
+            let model = Model::new(case.spec.fields(), parts);
+            // These queries fill the statistics that the next set carries over.
+            let generator = QueryGenerator::new(&case, reader.schema());
+            check(&mut rng, &reader, &generator, &model, seed);
             versions.push((reader, model));
         }
-        let current = (world.store.collection.reader(), versions.last().unwrap().1.clone());
+        let current = (case.store.collection.reader(), versions.last().unwrap().1.clone());
         versions.push(current);
         for (reader, model) in &versions {
-            let asker = Asker::new(&world, reader.schema());
-            check(&mut rng, reader, &asker, model, seed);
+            let generator = QueryGenerator::new(&case, reader.schema());
+            check(&mut rng, reader, &generator, model, seed);
         }
     }
 }
 
-/// Two partitions whose documents all carry the number of the version.
+/// Two partitions whose documents all have the version number in a field.
 fn version(number: u64) -> [PartitionBuilder; 2] {
     [(0, 40), (1, 70)].map(|(part, documents): (u64, u64)| {
         let fields = ["version", "n"].map(|name| Field::new(name, Type::U64, Roles::FULL));
@@ -174,7 +177,7 @@ fn version(number: u64) -> [PartitionBuilder; 2] {
     })
 }
 
-/// The version that a reader sees, if all its answers are of one.
+/// The version that a reader sees. Asserts that all its answers are of one version.
 fn version_of(reader: &Reader) -> u64 {
     let by = GroupBy { fields: vec!["version".into()], aggregates: vec!["n".into()] };
     let groups = reader.group_by(&all(), &by).unwrap();
@@ -204,7 +207,7 @@ fn threads_see_one_version_at_a_time() {
         change.commit().unwrap();
     };
     publish(0);
-    let (done, looks) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (done, reads) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -213,24 +216,24 @@ fn threads_see_one_version_at_a_time() {
                 let kept_version = version_of(&kept);
                 while !done.load(Ordering::Acquire) {
                     let seen = version_of(&collection.reader());
-                    assert!(seen >= last, "time went back from {last} to {seen}");
+                    assert!(seen >= last, "version {seen} was seen after {last}");
                     last = seen;
                     assert_eq!(version_of(&kept), kept_version);
-                    looks.fetch_add(1, Ordering::Relaxed);
+                    reads.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
         for number in 1..=VERSIONS {
-            let before = looks.load(Ordering::Relaxed);
+            let before = reads.load(Ordering::Relaxed);
             publish(number);
-            while looks.load(Ordering::Relaxed) == before {
+            while reads.load(Ordering::Relaxed) == before {
                 std::thread::yield_now();
             }
         }
         done.store(true, Ordering::Release);
     });
     assert_eq!(version_of(&collection.reader()), VERSIONS);
-    println!("{looks:?} looks at {VERSIONS} replacements");
+    println!("{reads:?} reads during {VERSIONS} replacements");
     let left = disk.files().into_keys().filter(|path| path.starts_with(Path::new(DIR))).count();
     assert!(left <= 2 + 2 + 2, "{left} files are left after {VERSIONS} replacements");
 }

@@ -1,5 +1,5 @@
-//! Merging under a policy: no answer changes, whatever is asked meanwhile and whoever else changes
-//! the collection.
+//! Compaction changes no answer, also while other threads query the collection and other handles
+//! change it.
 
 use super::{Store, open, store};
 use crate::search::model::query::{all, asc, desc, eq, lt};
@@ -25,7 +25,7 @@ fn fields() -> Schema {
     schema.unwrap()
 }
 
-/// Documents with these ids, and few ranks, so that orders have ties.
+/// Documents with these ids and few distinct ranks, so that orders have ties.
 fn builder(schema: &Schema, rng: &mut Rng, ids: std::ops::Range<u64>) -> PartitionBuilder {
     let mut builder = PartitionBuilder::new(schema.clone());
     for id in ids {
@@ -39,7 +39,7 @@ fn builder(schema: &Schema, rng: &mut Rng, ids: std::ops::Range<u64>) -> Partiti
     builder
 }
 
-/// Partitions of 0 to 12 documents, now and then one of 60.
+/// Partitions of 0 to 12 documents, some of 60.
 fn collection(schema: &Schema, rng: &mut Rng, partitions: u64) -> Store {
     let store = store();
     let mut change = store.collection.change().unwrap();
@@ -57,7 +57,7 @@ fn policy() -> MergePolicy {
     MergePolicy { small: 50, most_documents: 100, at_least: 3, ..MergePolicy::default() }
 }
 
-/// What a reader says: all documents in several orders, pages by cursor, counts, facets.
+/// The answers of a reader: all documents in several orders, pages by cursor, counts, facets.
 fn answers(reader: &Reader) -> Result<Vec<String>> {
     let mut answers = Vec::new();
     let queries = [
@@ -82,7 +82,7 @@ fn answers(reader: &Reader) -> Result<Vec<String>> {
 }
 
 #[test]
-fn no_answer_changes() {
+fn compaction_changes_no_answer() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED);
     for round in 0..12 {
@@ -106,7 +106,7 @@ fn no_answer_changes() {
             }
             assert_eq!(reader.partitions().len(), left);
         }
-        // Until nothing is left to do, which comes soon.
+        // Compaction reaches its end within a few rounds.
         let mut rounds = 0;
         while !collection.compact_plan(&policy()).unwrap().is_empty() {
             collection.compact(&policy(), |_| ()).unwrap();
@@ -117,10 +117,10 @@ fn no_answer_changes() {
     }
 }
 
-/// Documents of neighbours that would mingle are left where they are: a tie between them would
-/// fall in another way.
+/// Neighbouring partitions whose documents would interleave are not merged, because that would
+/// change the order of ties.
 #[test]
-fn partitions_in_the_order_of_a_schema_are_merged_only_if_they_stand_in_it() {
+fn ordered_partitions_are_merged_only_if_they_follow_each_other_in_their_order() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED + 1);
     let by_rank = fields().order_by([desc("rank")]).unwrap();
@@ -144,39 +144,39 @@ fn partitions_in_the_order_of_a_schema_are_merged_only_if_they_stand_in_it() {
 }
 
 #[test]
-fn readers_that_ask_all_the_time_notice_nothing() {
+fn concurrent_readers_see_unchanged_answers_during_compaction() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED + 2);
     let Store { disk, collection } = collection(&fields(), &mut rng, 60);
     let expected = answers(&collection.reader()).unwrap();
-    let (over, asked) = (&AtomicBool::new(false), &AtomicUsize::new(0));
-    let ask = |reading: Collection, warm: bool| {
+    let (done, rounds) = (&AtomicBool::new(false), &AtomicUsize::new(0));
+    let query = |reading: Collection, warm: bool| {
         let mut sets = 1;
-        while !over.load(Ordering::Relaxed) {
+        while !done.load(Ordering::Relaxed) {
             sets += usize::from(reading.refresh().unwrap());
             let reader = reading.reader();
             if warm {
                 reader.warm().unwrap();
             }
             assert_eq!(answers(&reader).unwrap(), expected);
-            asked.fetch_add(1, Ordering::Relaxed);
+            rounds.fetch_add(1, Ordering::Relaxed);
         }
         sets
     };
-    let ask = &ask;
+    let query = &query;
     thread::scope(|scope| {
-        // Opened before anything is merged, however late the threads begin.
+        // Opened here, because a thread may start after the first merge.
         let others = [false, true].map(|warm| {
             let reading = open(&disk).unwrap();
-            scope.spawn(move || ask(reading, warm))
+            scope.spawn(move || query(reading, warm))
         });
         let mut merges = 0;
         while !collection.compact_plan(&policy()).unwrap().is_empty() {
             let merged = collection.compact(&policy(), |_| {
                 merges += 1;
-                // Somebody asks each set, unless it failed already.
-                let before = asked.load(Ordering::Relaxed);
-                while asked.load(Ordering::Relaxed) < before + 3
+                // Wait until the readers have queried this set, or one has failed.
+                let before = rounds.load(Ordering::Relaxed);
+                while rounds.load(Ordering::Relaxed) < before + 3
                     && others.iter().all(|other| !other.is_finished())
                 {
                     thread::yield_now();
@@ -184,15 +184,15 @@ fn readers_that_ask_all_the_time_notice_nothing() {
             });
             merged.unwrap();
         }
-        over.store(true, Ordering::Relaxed);
+        done.store(true, Ordering::Relaxed);
         let sets: usize = others.map(|other| other.join().unwrap()).iter().sum();
-        println!("{merges} merges, {asked:?} times asked, {sets} sets seen");
+        println!("{merges} merges, {rounds:?} rounds of queries, {sets} sets seen");
         assert!(merges > 3 && sets > merges);
     });
 }
 
 #[test]
-fn another_change_comes_first() {
+fn a_run_of_changed_partitions_is_not_merged() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED + 3);
     let Store { disk, collection } = collection(&fields(), &mut rng, 80);
@@ -202,14 +202,14 @@ fn another_change_comes_first() {
     let mut change = other.change().unwrap();
     change.remove(gone).unwrap();
     change.commit().unwrap();
-    assert!(!collection.merge_run(&stale[0]).unwrap(), "one of its partitions is gone");
+    assert!(!collection.merge_run(&stale[0]).unwrap(), "one of its partitions was removed");
     assert!(collection.merge_run(&stale[1]).unwrap());
     let last = stale[2].merge.from.last().unwrap();
     let mut change = other.change().unwrap();
     change.put(last, builder(&fields(), &mut rng, 0..0)).unwrap();
     change.put(&format!("{last}-"), builder(&fields(), &mut rng, 0..0)).unwrap();
     change.commit().unwrap();
-    assert!(!collection.merge_run(&stale[2]).unwrap(), "one of its partitions is another");
+    assert!(!collection.merge_run(&stale[2]).unwrap(), "one of its partitions was replaced");
     assert_eq!(answers(&collection.reader()).unwrap(), answers(&other.reader()).unwrap());
 
     let change = other.change().unwrap();
@@ -221,7 +221,7 @@ fn another_change_comes_first() {
 }
 
 #[test]
-fn a_thread_merges_what_comes() {
+fn a_background_thread_merges_new_partitions() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED + 4);
     let Store { disk, collection } = collection(&fields(), &mut rng, 20);
@@ -232,7 +232,7 @@ fn a_thread_merges_what_comes() {
     });
     let first = merges.recv().unwrap().unwrap();
     assert!(first.from.len() >= 3);
-    // Another handle adds partitions meanwhile; while one of the two changes the other may not.
+    // Another handle adds partitions. It retries while the thread holds the lock.
     let other = open(&disk).unwrap();
     let mut change = loop {
         match other.change() {
@@ -247,10 +247,10 @@ fn a_thread_merges_what_comes() {
     let of_new = |merge: &Merge| merge.from.iter().any(|name| name.starts_with('q'));
     while !merges.recv().unwrap().is_ok_and(|merge| of_new(&merge)) {}
     drop(thread);
-    assert!(merges.iter().count() < 100, "it ends when it is dropped");
+    assert!(merges.iter().count() < 100, "the thread ends when its handle is dropped");
 }
 
-/// A document of 2,100 fields that no other number has.
+/// A partition of one document with 2,100 fields, which no partition of another number has.
 fn wide(number: u64) -> PartitionBuilder {
     let mut builder = PartitionBuilder::new(Schema::dynamic(Roles::STORED));
     let fields = (0..2100u64).map(|i| (format!("f{}", number * 2100 + i), i));
@@ -260,7 +260,7 @@ fn wide(number: u64) -> PartitionBuilder {
 }
 
 #[test]
-fn more_fields_than_a_schema_has_are_not_merged() {
+fn a_merge_beyond_the_limit_of_fields_is_refused() {
     let Store { disk, collection } = store();
     let mut change = collection.change().unwrap();
     for (number, name) in (0..).zip(["a", "b"]) {
@@ -274,7 +274,7 @@ fn more_fields_than_a_schema_has_are_not_merged() {
 }
 
 #[test]
-fn a_run_that_cannot_be_merged_does_not_keep_others_from_it() {
+fn a_run_that_cannot_be_merged_does_not_block_others() {
     let Store { collection, .. } = store();
     let mut change = collection.change().unwrap();
     for (number, name) in (0..).zip(["a1", "a2", "a3"]) {

@@ -1,5 +1,5 @@
-//! Power cuts and failing calls at every operation of every kind of change: what is there
-//! afterwards is the old set or the new one, whole, and the next change works.
+//! Power cuts and failing calls at every operation of every kind of change: afterwards the
+//! collection has the complete old set or the complete new one, and the next change works.
 
 use super::{DIR, Store, create, open, store};
 use crate::disk::envelope::{Envelope, Kind, kind_of};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 const SEED: u64 = 20_260_802;
 
-/// All that can be asked of a collection: partitions with their documents' values and payloads.
+/// The whole content of a collection: partitions with the values and payloads of their documents.
 type Dump = BTreeMap<String, Vec<(Vec<Value>, Vec<u8>)>>;
 
 fn dump(reader: &Reader) -> Result<Dump> {
@@ -43,10 +43,10 @@ fn builder(version: i64, documents: i64) -> PartitionBuilder {
     builder
 }
 
-/// Words that have lists in [`large_forms`].
+/// The number of words that have lists in [`large_forms`].
 const WORDS: u32 = 20;
 
-/// A partition with a bitset and divided lists, if large forms are written.
+/// A partition with a bitset and divided lists, if the forms of large partitions are forced.
 fn large_forms() -> PartitionBuilder {
     let mut builder = builder(2, 0);
     for n in 0..2_000u32 {
@@ -60,7 +60,7 @@ fn large_forms() -> PartitionBuilder {
     builder
 }
 
-/// A change of a collection. What it needs of the disk is there.
+/// A change of the collection of [`base`].
 type Work = fn(&DiskRef, &Collection) -> Result<()>;
 
 const FILE: &str = "/elsewhere/part.firn";
@@ -139,17 +139,17 @@ fn base() -> Arc<SimDisk> {
     disk.fork()
 }
 
-/// Opens the collection, starts reading, changes it, reads on: the old reader sees no change.
+/// Opens the collection and changes it. A reader from before the change must keep its set.
 fn run(disk: Arc<SimDisk>, work: Work) -> Result<()> {
     let collection = open(&disk)?;
     let reader = collection.reader();
-    let done = work(&(disk.clone() as DiskRef), &collection);
-    let again = dump(&reader).map(|dump| dump.into_keys().collect::<Vec<_>>());
-    assert_eq!(again.unwrap(), ["a", "b"], "an old reader lost its set");
-    done
+    let result = work(&(disk.clone() as DiskRef), &collection);
+    let names = dump(&reader).map(|dump| dump.into_keys().collect::<Vec<_>>());
+    assert_eq!(names.unwrap(), ["a", "b"], "an old reader lost its set");
+    result
 }
 
-/// The states of the collection before and after.
+/// The content of the collection before and after a change.
 struct Expected {
     old: Option<Dump>,
     new: Dump,
@@ -163,9 +163,10 @@ impl Expected {
         Expected { old: Some(old), new: dump(&open(&disk).unwrap().reader()).unwrap() }
     }
 
-    /// What is wrong with this disk, if anything. `done`: the change was acknowledged.
-    fn judge(&self, disk: &Arc<SimDisk>, done: bool) -> std::result::Result<(), String> {
-        half_file(disk).map_or(Ok(()), |path| Err(format!("half a file: {}", path.display())))?;
+    /// Returns what is wrong with this disk, if anything. `done`: the change was acknowledged.
+    fn check(&self, disk: &Arc<SimDisk>, done: bool) -> std::result::Result<(), String> {
+        incomplete_file(disk)
+            .map_or(Ok(()), |path| Err(format!("an incomplete file: {}", path.display())))?;
         let found = open(disk).and_then(|collection| dump(&collection.reader()));
         let found = match (found, &self.old) {
             (Ok(found), _) => found,
@@ -173,7 +174,7 @@ impl Expected {
             (Err(e), _) => return Err(format!("cannot read the collection: {e:?}")),
         };
         let old = self.old.as_ref().is_some_and(|old| *old == found) && !done;
-        // A collection that is being created may be there, and empty.
+        // A collection may already exist, empty, while it is being created.
         let empty = self.old.is_none() && found.is_empty() && !done;
         match found == self.new || old || empty {
             true => Ok(()),
@@ -182,8 +183,8 @@ impl Expected {
     }
 }
 
-/// A file under a final name that is not whole.
-fn half_file(disk: &SimDisk) -> Option<PathBuf> {
+/// A file that has its final name but is not complete.
+fn incomplete_file(disk: &SimDisk) -> Option<PathBuf> {
     let whole = |path: &Path, bytes: &Vec<u8>| {
         let (kind, _) = kind_of(bytes)?;
         let kind = Kind::from_code(kind).unwrap();
@@ -194,9 +195,9 @@ fn half_file(disk: &SimDisk) -> Option<PathBuf> {
     files.find(|(p, bytes)| !is_temporary(p) && whole(p, bytes).is_err()).map(|(p, _)| p)
 }
 
-/// What a crash or a fault left does not stand in the way of the next change, and goes with it.
+/// The leftovers of a crash or a fault do not prevent the next change, which removes them.
 fn next_change_works(disk: &Arc<SimDisk>) -> std::result::Result<(), String> {
-    let again = || -> Result<(Dump, Dump)> {
+    let attempt = || -> Result<(Dump, Dump)> {
         let collection = open(disk)?;
         let before = dump(&collection.reader())?;
         let mut change = collection.change()?;
@@ -204,7 +205,7 @@ fn next_change_works(disk: &Arc<SimDisk>) -> std::result::Result<(), String> {
         change.commit()?;
         Ok((before, dump(&open(disk)?.reader())?))
     };
-    let (before, after) = again().map_err(|e| format!("the next change fails: {e:?}"))?;
+    let (before, after) = attempt().map_err(|e| format!("the next change fails: {e:?}"))?;
     let same = before.iter().all(|(name, docs)| after.get(name) == Some(docs));
     if !same || after.len() != before.len() + usize::from(!before.contains_key("later")) {
         return Err("the next change lost something".into());
@@ -220,7 +221,7 @@ fn next_change_works(disk: &Arc<SimDisk>) -> std::result::Result<(), String> {
     if tidy { Ok(()) } else { Err(format!("leftovers among {files:?}")) }
 }
 
-/// The first damage that a power cut somewhere in the work does.
+/// The first damage that a power cut during the work causes.
 fn first_crash_damage(
     base: &SimDisk,
     expected: &Expected,
@@ -228,23 +229,23 @@ fn first_crash_damage(
 ) -> Option<String> {
     let mut damage = None;
     let images = base.each_crash(SEED, 20, work, |label, done, image| {
-        let wrong = expected.judge(&image, done.is_ok()).and_then(|()| match open(&image) {
+        let wrong = expected.check(&image, done.is_ok()).and_then(|()| match open(&image) {
             Err(_) if expected.old.is_none() => Ok(()),
             _ => next_change_works(&image),
         });
         damage = damage.take().or(wrong.err().map(|wrong| format!("{label}: {wrong}")));
     });
     println!("seed {SEED}: {images} images, damage: {damage:?}");
-    assert!(images > 20, "{images} images prove little");
+    assert!(images > 20, "only {images} images");
     damage
 }
 
 #[test]
-fn a_power_cut_leaves_the_old_set_or_the_new_one() {
+fn a_power_cut_during_a_change_leaves_the_old_set_or_the_new_one() {
     let base = base();
     for (name, work) in WORKS {
         let expected = Expected::of(&base, work);
-        // The reader of the work cannot be opened when the power goes before.
+        // Without the reader of `run`, which cannot be read after the power cut.
         let work = |disk: Arc<SimDisk>| {
             let collection = open(&disk)?;
             work(&(disk as DiskRef), &collection)
@@ -262,7 +263,7 @@ fn build(disk: Arc<SimDisk>) -> Result<()> {
 }
 
 #[test]
-fn a_power_cut_while_a_collection_is_created_leaves_it_whole_or_not_there() {
+fn a_power_cut_during_creation_leaves_a_complete_collection_or_none() {
     let disk = SimDisk::new();
     build(disk.clone()).unwrap();
     let new = dump(&open(&disk).unwrap().reader()).unwrap();
@@ -270,8 +271,9 @@ fn a_power_cut_while_a_collection_is_created_leaves_it_whole_or_not_there() {
     assert_eq!(first_crash_damage(&SimDisk::new(), &expected, &build), None);
 }
 
-/// A first change that fails when it has a partition already, and takes the collection back.
-fn build_in_vain(disk: Arc<SimDisk>) -> Result<()> {
+/// Creates a collection, fails in its first change after one partition was put, and withdraws the
+/// collection.
+fn build_and_withdraw(disk: Arc<SimDisk>) -> Result<()> {
     let collection = create(&disk)?;
     let mut change = collection.change()?;
     change.put("a", builder(1, 6))?;
@@ -281,10 +283,11 @@ fn build_in_vain(disk: Arc<SimDisk>) -> Result<()> {
     Ok(())
 }
 
-/// After it the collection is not there, or there and empty, and can be made.
+/// Checks that afterwards the collection does not exist, or exists and is empty, and that it can be
+/// built.
 fn can_be_built(disk: Arc<SimDisk>, is_withdrawn: bool) -> std::result::Result<(), String> {
-    let there = open(&disk).map(|collection| collection.reader().is_empty());
-    match there {
+    let empty = open(&disk).map(|collection| collection.reader().is_empty());
+    match empty {
         Ok(true) if !is_withdrawn => next_change_works(&disk),
         Err(e) if e.kind() == ErrorKind::NotFound => {
             build(disk).map_err(|e| format!("cannot be built: {e:?}"))
@@ -294,11 +297,11 @@ fn can_be_built(disk: Arc<SimDisk>, is_withdrawn: bool) -> std::result::Result<(
 }
 
 #[test]
-fn a_collection_that_is_taken_back_does_not_stand_in_the_way() {
-    let images = SimDisk::new().each_crash(SEED, 20, build_in_vain, |label, done, image| {
+fn a_withdrawn_collection_can_be_built_again() {
+    let images = SimDisk::new().each_crash(SEED, 20, build_and_withdraw, |label, done, image| {
         assert_eq!(can_be_built(image, done.is_ok()), Ok(()), "{label}");
     });
-    let faults = SimDisk::new().each_fault(build_in_vain, |label, done, disk| {
+    let faults = SimDisk::new().each_fault(build_and_withdraw, |label, done, disk| {
         assert_eq!(can_be_built(disk, done.is_ok()), Ok(()), "{label}");
     });
     println!("seed {SEED}: {images} images, {faults} faults");
@@ -306,7 +309,7 @@ fn a_collection_that_is_taken_back_does_not_stand_in_the_way() {
 }
 
 #[test]
-fn a_failed_call_is_reported_and_harms_nothing() {
+fn a_failed_call_is_reported_and_leaves_the_old_set_or_the_new_one() {
     let base = base();
     for (name, work) in WORKS {
         let expected = Expected::of(&base, work);
@@ -320,14 +323,14 @@ fn a_failed_call_is_reported_and_harms_nothing() {
                 assert_eq!(wrong, Ok(()), "{name}, {label}, {what}; the change: {done:?}");
             };
             failures += usize::from(done.is_err());
-            check(expected.judge(&disk, done.is_ok()), "running on");
+            check(expected.check(&disk, done.is_ok()), "without a crash");
             for (cut, image) in disk.images(SEED, 6) {
-                check(expected.judge(&image, done.is_ok()), &cut);
+                check(expected.check(&image, done.is_ok()), &cut);
             }
             let found = dump(&open(&disk).unwrap().reader()).unwrap();
             if Some(&found) == expected.old.as_ref() {
                 run(disk.clone(), work).unwrap_or_else(|e| panic!("{name}, {label}, retry: {e}"));
-                check(expected.judge(&disk, true), "after the retry");
+                check(expected.check(&disk, true), "after the retry");
             }
             check(next_change_works(&disk), "the next change");
         });
@@ -336,7 +339,7 @@ fn a_failed_call_is_reported_and_harms_nothing() {
     }
 }
 
-/// The files that a change adds and removes, to publish them by hand.
+/// The files that a change adds and removes, for tests that publish them step by step.
 struct Steps {
     partitions: Vec<(PathBuf, Vec<u8>)>,
     set: (PathBuf, Vec<u8>),
@@ -372,7 +375,7 @@ fn put(disk: &SimDisk, (path, bytes): &(PathBuf, Vec<u8>)) -> Result<()> {
     publish(disk, path, |out: &mut dyn Append| out.append(bytes))
 }
 
-/// The harness catches what it is there to catch.
+/// The tests above detect a commit with its steps in the wrong order or without syncs.
 #[test]
 fn a_broken_commit_is_caught() {
     let base = base();

@@ -1,4 +1,4 @@
-//! Partition files that belong to no collection.
+//! Readers of partition files without a collection.
 
 use crate::ErrorKind;
 use crate::disk::{Disk, DiskRef, SimDisk};
@@ -26,7 +26,7 @@ fn disk() -> Arc<SimDisk> {
 }
 
 #[test]
-fn pages_over_files_of_one_name_miss_nothing() {
+fn pages_over_files_with_the_same_name_are_complete() {
     let disk = disk();
     let reader = Reader::open_files_on(&*disk, &PATHS.map(Path::new)).unwrap();
     let names: Vec<String> = reader.partitions().into_iter().map(|part| part.name).collect();

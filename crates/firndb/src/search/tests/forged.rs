@@ -1,6 +1,6 @@
-//! Forged files that ask for a panic or for memory without end when they are read: errors.
+//! Forged sections that could cause a panic or an unbounded allocation in a reader give errors.
 
-use super::verify::{Victim, open};
+use super::verify::{Template, open};
 use crate::bytes::int::u64_at;
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::search::format::{decode_meta, encode_meta, global, part, section};
@@ -11,16 +11,16 @@ use crate::search::{
 use crate::{ErrorKind, Result};
 use std::path::Path;
 
-/// The error is `Corrupt`, in a sentence with the word.
+/// Asserts that the error is `Corrupt` and that its message contains the word.
 #[track_caller]
 fn corrupt<T>(result: Result<T>, word: &str) {
-    let error = result.map(|_| ()).expect_err("this forgery went through");
+    let error = result.map(|_| ()).expect_err("the forged file was accepted");
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     assert!(error.message().contains(word), "no `{word}` in: {error}");
 }
 
 /// A partition of 6,000 documents.
-fn victim(payload: Payload) -> Victim {
+fn template(payload: Payload) -> Template {
     let fields = [
         Field::new("n", Type::U64, Roles::FILTERABLE),
         Field::new("word", Type::String, Roles::FILTERABLE).multi(),
@@ -30,15 +30,15 @@ fn victim(payload: Payload) -> Victim {
         let document = Document::new().set("n", n).set("word", format!("w{}", n % 50));
         builder.add(&document.payload(format!("the payload of document {n}"))).unwrap();
     }
-    let (disk, path) = (SimDisk::new(), Path::new("/victim"));
+    let (disk, path) = (SimDisk::new(), Path::new("/template"));
     builder.write_on(&(disk.clone() as DiskRef), path).unwrap();
-    Victim(disk.map(path).unwrap().to_vec())
+    Template(disk.map(path).unwrap().to_vec())
 }
 
 #[test]
-fn offsets_before_their_block_are_an_error() {
-    let victim = victim(Payload::Zstd { level: 3, dictionary: false });
-    let forged = victim.section(global::OFFSETS, |bytes| {
+fn payload_offsets_outside_their_block_are_an_error() {
+    let template = template(Payload::Zstd { level: 3, dictionary: false });
+    let forged = template.section(global::OFFSETS, |bytes| {
         // Documents 640 to 703 are in the second block of payloads.
         let head = 8 + 10 * 16;
         let first = u64_at(bytes, head) - 10_000;
@@ -50,8 +50,8 @@ fn offsets_before_their_block_are_an_error() {
 }
 
 #[test]
-fn keys_out_of_order_are_an_error_where_they_are_catalogued() {
-    let intact = victim(Payload::Raw);
+fn statistics_report_keys_out_of_order() {
+    let intact = template(Payload::Raw);
     // The first two keys are w0 and w1.
     let forged = intact.section(section(1, part::KEY_BYTES), |bytes| bytes.swap(1, 3));
     let (disk, paths) = (SimDisk::new(), ["/a", "/b", "/c", "/d"].map(Path::new));
@@ -65,14 +65,14 @@ fn keys_out_of_order_are_an_error_where_they_are_catalogued() {
 
 #[test]
 fn more_keys_than_the_dictionary_has_are_an_error() {
-    let victim = victim(Payload::Raw);
+    let template = template(Payload::Raw);
     let with = |distinct| {
-        victim.meta(|_, metas| {
+        template.meta(|_, metas| {
             metas[1].postings = u64::from(u32::MAX);
             metas[1].distinct = distinct;
         })
     };
-    // More than there are documents must have their bytes.
+    // More keys than documents must have their bytes in the file.
     corrupt(open(&with(u32::MAX)), "has no 4294967295 keys");
     let forged = with(6000);
     let (disk, path) = (SimDisk::new(), Path::new("/forged"));
@@ -83,14 +83,14 @@ fn more_keys_than_the_dictionary_has_are_an_error() {
 }
 
 #[test]
-fn more_keys_than_documents_vouch_for_themselves() {
+fn more_keys_than_documents_are_accepted_with_their_bytes() {
     let field = Field::new("n", Type::U64, Roles::FILTERABLE).multi();
     let mut builder = PartitionBuilder::new(Schema::new([field]).unwrap());
     let all = (0..40_000u64).fold(Document::new(), |all, n| all.set("n", n));
     builder.add(&all).unwrap();
     let (disk, path) = (SimDisk::new(), Path::new("/many"));
     builder.write_on(&(disk.clone() as DiskRef), path).unwrap();
-    let many = Victim(disk.map(path).unwrap().to_vec());
+    let many = Template(disk.map(path).unwrap().to_vec());
     let part = open(&many.0).unwrap();
     part.verify().unwrap();
     assert_eq!((part.documents, part.meta(0).distinct), (1, 40_000));
@@ -100,22 +100,22 @@ fn more_keys_than_documents_vouch_for_themselves() {
 
 #[test]
 fn more_postings_than_the_counts_say_are_an_error() {
-    let built = Victim::built();
+    let built = Template::built();
     assert!(open(&built.0).unwrap().column_or_derived(1).is_ok());
     let forged = built.section(section(1, part::RUNS), |bytes| bytes[4] = 255);
     corrupt(open(&forged).unwrap().column_or_derived(1), "`run` has more postings");
 }
 
 #[test]
-fn lists_of_zeros_or_of_ones_are_read_to_their_end() {
+fn lists_of_zeros_or_ones_are_read_within_their_bounds() {
     for filling in [0, 0xFF] {
         let forged =
-            victim(Payload::Raw).section(section(1, part::SLICES), |bytes| bytes.fill(filling));
+            template(Payload::Raw).section(section(1, part::SLICES), |bytes| bytes.fill(filling));
         let (disk, path) = (SimDisk::new(), Path::new("/forged"));
         disk.write_raw(path, &forged);
         let reader = Reader::open_files_on(&*disk, &[path]).unwrap();
         for word in ["w0", "w7", "w49"] {
-            // The offsets are right, and so is what needs nothing else.
+            // The offsets are correct, and this count needs nothing else.
             assert_eq!(reader.count(&eq("word", word)).unwrap(), 120);
             let few = and([eq("word", word), lt("n", 3000u64)]);
             assert!(reader.count(&few).unwrap_or(0) <= 120);
@@ -129,7 +129,7 @@ fn lists_of_zeros_or_of_ones_are_read_to_their_end() {
 
 #[test]
 fn more_documents_than_payload_offsets_are_an_error() {
-    let forged = victim(Payload::Raw).section(global::META, |bytes| {
+    let forged = template(Payload::Raw).section(global::META, |bytes| {
         let (documents, schema, metas) = decode_meta(bytes).unwrap();
         *bytes = encode_meta(documents * 1000, &schema, &metas);
     });

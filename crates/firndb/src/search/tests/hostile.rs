@@ -1,10 +1,10 @@
-//! Damage with checksums that fit, as somebody who means harm would make it: no panic, no hang, no
-//! huge allocation. What the answers are is not specified.
+//! Random damage with valid checksums, as an attacker would make it: no panic, no hang, no huge
+//! allocation. The answers are unspecified.
 //!
-//! The damaged collections are read in a process of their own, so that its memory can be measured
-//! and its end enforced.
+//! A child process reads the damaged collections, so that the test can measure its memory and limit
+//! its time.
 
-use super::shelf::{Files, answers, files, large_files};
+use super::sample_files::{Files, answers, files, large_files};
 use crate::bytes::testing::{Forged, damage};
 use crate::disk::envelope::{Kind, kind_of};
 use crate::search::format::global;
@@ -16,10 +16,12 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const SEED: u64 = 0x0905_711E;
 const DAMAGES: u64 = 6_000;
-/// Documents of larger partitions and how often each is forged.
+/// Larger partitions: their number of documents, and how often each is damaged.
 const LARGE: [(u64, u64); 2] = [(5_000, 1_500), (66_000, 60)];
 const MEMORY_KIB: u64 = 256 << 10;
-/// Makes all checksums fit, those of the payloads too.
+
+/// Recomputes all checksums, including those of the payloads. Returns the old and the new content
+/// ID.
 fn seal(file: &mut Forged) -> (Vec<u8>, Vec<u8>) {
     let payloads = file.find(global::PAYLOADS).zip(file.find(global::CHECKS));
     if let Some((data, check)) = payloads.filter(|(_, check)| check.len() == 8)
@@ -31,7 +33,7 @@ fn seal(file: &mut Forged) -> (Vec<u8>, Vec<u8>) {
     file.seal()
 }
 
-/// The files with one section of one file damaged, and where.
+/// Damages one section of one file. Returns all files, and a description of the damage.
 fn forge(rng: &mut Rng, files: &Files) -> (Files, String) {
     let mut files = files.clone();
     let paths: Vec<PathBuf> = files.keys().cloned().collect();
@@ -43,12 +45,12 @@ fn forge(rng: &mut Rng, files: &Files) -> (Files, String) {
     let (old, new) = seal(&mut file);
     let label = format!("{}, section {:#x}", path.display(), file.id(i));
     files.insert(path, file.0);
-    admit(&mut files, &old, &new);
+    update_content_id(&mut files, &old, &new);
     (files, label)
 }
 
-/// Replaces the content id of a file in the set that names it.
-fn admit(files: &mut Files, old: &[u8], new: &[u8]) {
+/// Replaces the content ID of a file in the set that lists it.
+fn update_content_id(files: &mut Files, old: &[u8], new: &[u8]) {
     for bytes in files.values_mut() {
         if kind_of(bytes).unwrap().0 != Kind::PartitionSet as u32 {
             continue;
@@ -63,17 +65,17 @@ fn admit(files: &mut Files, old: &[u8], new: &[u8]) {
     }
 }
 
-/// What reading forged files did.
-struct Harm {
+/// Reads damaged collections and records the outcomes.
+struct ForgedReads {
     rng: Rng,
-    /// Memory before it began, in KiB.
+    /// Peak memory before the first read, in KiB.
     before: Option<u64>,
     answered: usize,
     refused: usize,
     longest: Duration,
 }
 
-impl Harm {
+impl ForgedReads {
     fn read(&mut self, whole: &Files, damages: u64) {
         for n in 0..damages {
             let (files, label) = forge(&mut self.rng, whole);
@@ -92,41 +94,41 @@ impl Harm {
     }
 }
 
-/// The work of the process that `forged_files_do_no_harm` starts.
+/// Runs in the process that `forged_files_cause_no_panic_hang_or_large_allocation` starts.
 #[test]
-#[ignore = "started by forged_files_do_no_harm"]
+#[ignore = "started by forged_files_cause_no_panic_hang_or_large_allocation"]
 fn read_forged_files() {
     let whole = files();
     assert!(answers(&whole).iter().all(|answer| answer.is_ok()));
     let mut same = whole.clone();
     let mut forged = Forged(same.values().next().unwrap().clone());
     let (old, new) = seal(&mut forged);
-    assert!(old == new, "the seal of an undamaged file is its own");
-    admit(&mut same, &old, &new);
+    assert!(old == new, "sealing an undamaged file changes nothing");
+    update_content_id(&mut same, &old, &new);
     assert!(same == whole);
 
-    let mut harm = Harm {
+    let mut reads = ForgedReads {
         rng: Rng(SEED),
         before: memory("VmPeak:"),
         answered: 0,
         refused: 0,
         longest: Duration::ZERO,
     };
-    harm.read(&whole, DAMAGES);
+    reads.read(&whole, DAMAGES);
     for (documents, damages) in LARGE {
-        harm.read(&large_files(documents), damages);
+        reads.read(&large_files(documents), damages);
     }
-    let Harm { before, answered, refused, longest, .. } = harm;
+    let ForgedReads { before, answered, refused, longest, .. } = reads;
     let grown = memory("VmPeak:").zip(before).map(|(now, before)| now - before);
     let block = std::hint::black_box(vec![0u8; (MEMORY_KIB as usize) << 10]);
     let seen = memory("VmPeak:").zip(grown).is_none_or(|(now, _)| now > before.unwrap());
     assert!(seen, "an allocation of {} bytes was not noticed", block.len());
     println!("{DAMAGES} damages and {LARGE:?}, {answered} answers, {refused} errors, no panic");
-    println!("longest {longest:?}, {grown:?} KiB of memory more than before");
+    println!("longest {longest:?}, {grown:?} KiB of additional memory");
     assert!(answered > 0 && refused > 0);
 }
 
 #[test]
-fn forged_files_do_no_harm() {
+fn forged_files_cause_no_panic_hang_or_large_allocation() {
     run_child("search::tests::hostile::read_forged_files");
 }

@@ -1,48 +1,57 @@
-//! The proof that a collection is right: against a naive model, damaged bytes, power cuts, faults.
+//! Tests of whole collections: against a reference model, with damaged bytes, power cuts and
+//! failing calls.
 //!
-//! - `model.rs`: random questions about random collections, answered as `naive.rs` answers them
-//!   (`world.rs` makes the collections, `ask.rs` the questions);
-//! - `bundle.rs`: partitions merged in memory answer as they do one by one;
-//! - `compact.rs`: small partitions are merged, and no answer changes;
-//! - `change.rs`: merging, replacing, determinism, readers of old sets, threads;
-//! - `points.rs`: windows over points of two fields;
-//! - `scans.rs`: keys whose documents are in the column alone; `bitsets.rs`: other forms of
-//!   postings;
-//! - `keep.rs`: what changes carry over, and what they leave in the directory;
-//! - `moved.rs`: another directory takes the place of the one that is open;
-//! - `relations.rs`: continuations of partitions, and names that were merged;
-//! - `pages.rs`: pages that are asked while partitions change;
+//! Answers:
+//!
+//! - `model.rs`: random queries of random collections give the answers of `reference.rs`
+//!   (`random_collection.rs` generates the collections, `random_queries.rs` the queries);
+//! - `bundle.rs`: partitions merged in memory give the answers of the separate partitions;
+//! - `bitsets.rs`, `scans.rs`: the forms of postings, and keys that are found in the column only;
+//! - `points.rs`, `points_by_value.rs`: windows over the points of two fields, without and with
+//!   values in the points;
+//! - `pages.rs`: paging while partitions change; `payloads.rs`: offsets of payloads;
 //! - `files.rs`: partition files without a collection;
-//! - `corrupt.rs`: every byte damaged; `hostile.rs`: damage with checksums that fit;
-//! - `forged.rs`: forged sections that ask for a panic or for memory without end;
-//! - `verify.rs`: files that contradict themselves with checksums that fit;
-//! - `refuse.rs`: what must be refused, and the empty collection;
-//! - `crash.rs`: power cuts and failing calls at every operation of every change.
+//! - `refuse.rs`: invalid arguments, cancellation, and the empty collection.
+//!
+//! Changes:
+//!
+//! - `change.rs`: merging, replacing, determinism, readers of old sets, threads;
+//! - `commit.rs`: what a commit carries over, and what it leaves in the directory;
+//! - `compact.rs`: merging small partitions changes no answer;
+//! - `relations.rs`: continuations of partitions, and names of merged partitions;
+//! - `replaced_directory.rs`: the directory of an open collection is replaced.
+//!
+//! Failures (`sample_files.rs` has their files and queries):
+//!
+//! - `crash.rs`: power cuts and failing calls at every operation of every change;
+//! - `corrupt.rs`: every byte damaged;
+//! - `hostile.rs`, `forged.rs`: random and selected damage with valid checksums;
+//! - `verify.rs`: inconsistent files with valid checksums.
 
-mod ask;
 mod bitsets;
 mod bundle;
 mod change;
+mod commit;
 mod compact;
 mod corrupt;
 mod crash;
 mod files;
 mod forged;
 mod hostile;
-mod keep;
 mod model;
-mod moved;
-mod naive;
 mod pages;
 mod payloads;
-mod places;
 mod points;
+mod points_by_value;
+mod random_collection;
+mod random_queries;
+mod reference;
 mod refuse;
 mod relations;
+mod replaced_directory;
+mod sample_files;
 mod scans;
-mod shelf;
 mod verify;
-mod world;
 
 use crate::ErrorKind;
 use crate::bytes::int::u32_at;
@@ -56,7 +65,7 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where collections of tests are on their simulated disks.
+/// The directory of a test's collection on its simulated disk.
 const DIR: &str = "/collection";
 
 /// A collection on a simulated disk.
@@ -72,7 +81,8 @@ fn store() -> Store {
     Store { disk, collection }
 }
 
-/// Calls `each` once for every plan and instruction set, which queries must use then.
+/// Calls `each` once for every combination of plan and instruction set, and forces queries to use
+/// it.
 fn with_each_plan(mut each: impl FnMut(&str)) {
     for list in [None, Some(true), Some(false)] {
         with_each_version(|version| {
@@ -83,7 +93,7 @@ fn with_each_plan(mut each: impl FnMut(&str)) {
     }
 }
 
-/// Readers of three partitions and of the one that they are merged into.
+/// Commits three partitions, then merges them. Returns a reader of either set.
 fn merge_all(store: &Store, builders: [PartitionBuilder; 3]) -> [Reader; 2] {
     let mut change = store.collection.change().unwrap();
     for (name, builder) in ["a", "b", "c"].iter().zip(builders) {
@@ -95,16 +105,16 @@ fn merge_all(store: &Store, builders: [PartitionBuilder; 3]) -> [Reader; 2] {
     [parts, change.commit().unwrap()]
 }
 
-/// Damages every byte of a file three ways and asks each of some questions: they get the right
-/// answers, or errors that say so. Both come often.
+/// Damages every byte of a file in three ways and runs the queries on each result. Every answer
+/// must be correct or a `Corrupt` error, and both must be frequent.
 fn damage_every_byte<A: PartialEq + Debug>(
     whole: &[u8],
     open: impl Fn(&[u8]) -> crate::Result<Reader>,
-    questions: usize,
-    ask: impl Fn(&Reader, usize) -> crate::Result<A>,
+    queries: usize,
+    query: impl Fn(&Reader, usize) -> crate::Result<A>,
 ) {
     let right = open(whole).unwrap();
-    let answers: Vec<A> = (0..questions).map(|number| ask(&right, number).unwrap()).collect();
+    let answers: Vec<A> = (0..queries).map(|number| query(&right, number).unwrap()).collect();
     let (mut found, mut same) = (0, 0);
     for at in 0..whole.len() {
         for flip in [1, 0x80, 0xFF] {
@@ -115,9 +125,9 @@ fn damage_every_byte<A: PartialEq + Debug>(
                 continue;
             };
             for (number, right) in answers.iter().enumerate() {
-                match ask(&reader, number) {
+                match query(&reader, number) {
                     Ok(answer) => {
-                        assert_eq!(answer, *right, "byte {at}, question {number}");
+                        assert_eq!(answer, *right, "byte {at}, query {number}");
                         same += 1;
                     }
                     Err(error) => {
@@ -131,7 +141,7 @@ fn damage_every_byte<A: PartialEq + Debug>(
     assert!(found > 10_000 && same > 10_000, "{found} found, {same} answered");
 }
 
-/// The special forms of a field of the first partition: ordinals, and what stands for their forms.
+/// The special forms of a field of the first partition: ordinals, and the codes of their forms.
 fn special_forms(reader: &Reader, field: usize) -> Vec<(u32, u32)> {
     let file = &reader.set.partitions[0].file;
     let list = file.find(section(field, part::SPECIAL_FORMS)).map(|at| file.section(at).unwrap());
@@ -140,7 +150,7 @@ fn special_forms(reader: &Reader, field: usize) -> Vec<(u32, u32)> {
         .chunks_exact(SPECIAL_FORM)
         .map(|entry| (u32_at(entry, 0), u32_at(entry, 4)))
         .collect();
-    all.pop(); // what ends them
+    all.pop(); // the end marker
     all
 }
 
@@ -152,12 +162,12 @@ fn open(disk: &Arc<SimDisk>) -> crate::Result<Collection> {
     Collection::open_on(disk.clone() as DiskRef, Path::new(DIR))
 }
 
-/// A number of the environment, decimal or `0x...`.
+/// The number in an environment variable, decimal or `0x...`.
 fn number_from_env(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     let number = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    Some(number.unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    Some(number.unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }

@@ -1,11 +1,11 @@
-//! The engine answers as the model does: random collections, random questions.
+//! Random queries of random collections give the answers of the reference model.
 //!
-//! `FIRNDB_MODEL_QUERIES=200000` asks more (with `--release`); `FIRNDB_SEED=...` replays the
-//! collection that a failure names.
+//! `FIRNDB_MODEL_QUERIES=200000` runs more queries (use `--release`). `FIRNDB_SEED=...` replays the
+//! collection that a failure reports.
 
-use super::ask::Asker;
 use super::number_from_env;
-use super::world::{Scale, World};
+use super::random_collection::{RandomCollection, Scale};
+use super::random_queries::QueryGenerator;
 use crate::search::model::query::{Query, all, and, asc, between, eq, not, or};
 use crate::search::partition::Partition;
 use crate::search::simd::kernels::tests::with_each_version;
@@ -21,19 +21,19 @@ use std::thread;
 const BASE_SEED: u64 = 0xF12D_0000;
 const WIDE_SEED: u64 = 0xF12D_FFFF_0000;
 const FORCED_SEED: u64 = 0xF12D_8000;
-const WORLDS: u64 = 13;
-/// Only those of `several_threads_answer_as_the_model` are long enough to be shared by them.
+const COLLECTIONS: u64 = 13;
+/// Queries run on several threads only if they are long, or in `several_threads_match_the_model`.
 const THREADS: usize = 3;
 const QUERIES: u64 = 5_000;
-const QUERIES_PER_WORLD: u64 = 50;
+const QUERIES_PER_COLLECTION: u64 = 50;
 
-/// Collections with points that hold values, among the questions.
+/// The counter of collections with points that hold values.
 const BY_VALUE: &str = "collections with points by value";
 
-/// Tells what was asked when a test panics, in the engine or in a comparison.
+/// Reports the collection and the query when a test panics, in the engine or in a comparison.
 struct Context<'a> {
     seed: u64,
-    world: &'a World,
+    case: &'a RandomCollection,
     query: &'a dyn Debug,
     text: String,
 }
@@ -41,14 +41,14 @@ struct Context<'a> {
 impl Drop for Context<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            let Context { seed, world, query, text } = self;
-            eprintln!("replay with FIRNDB_SEED={seed:#x}\n{}", world.describe());
-            eprintln!("asked: {text}\n{query:?}");
+            let Context { seed, case, query, text } = self;
+            eprintln!("replay with FIRNDB_SEED={seed:#x}\n{}", case.describe());
+            eprintln!("query: {text}\n{query:?}");
         }
     }
 }
 
-/// Questions asked, by kind.
+/// The number of checks by kind.
 #[derive(Default)]
 struct Counts(BTreeMap<&'static str, u64>);
 
@@ -59,28 +59,28 @@ impl Counts {
 }
 
 #[test]
-fn answers_are_those_of_the_model() {
+fn answers_match_the_model() {
     let mut counts = Counts::default();
     if let Some(seed) = number_from_env("FIRNDB_SEED") {
-        interrogate(seed, &mut counts);
+        check_collection(seed, &mut counts);
         println!("seed {seed:#x}: {:?}", counts.0);
         return;
     }
     let wanted = number_from_env("FIRNDB_MODEL_QUERIES").unwrap_or(QUERIES);
-    let worlds = wanted.div_ceil(QUERIES_PER_WORLD);
+    let collections = wanted.div_ceil(QUERIES_PER_COLLECTION);
     println!("base seed {BASE_SEED:#x}");
-    interrogate_all(BASE_SEED..BASE_SEED + worlds, &mut counts);
+    check_collections(BASE_SEED..BASE_SEED + collections, &mut counts);
     let total: u64 = counts.0.values().sum();
-    println!("{total} questions about {worlds} collections: {:?}", counts.0);
-    assert!(total >= wanted && counts.0.len() >= 12, "some kind of question was never asked");
+    println!("{total} checks of {collections} collections: {:?}", counts.0);
+    assert!(total >= wanted && counts.0.len() >= 12, "some kind of check never ran");
     assert!(counts.0.contains_key(BY_VALUE), "no collection had points that hold values");
 }
 
-/// Asks about the collections of some seeds, on all processors: each has its own disk and numbers,
-/// so that a failure is the same alone.
-fn interrogate_all(seeds: Range<u64>, counts: &mut Counts) {
+/// Checks the collections of some seeds on all processors. Each has its own disk and random
+/// numbers, so that a failure can be replayed alone.
+fn check_collections(seeds: Range<u64>, counts: &mut Counts) {
     let next = AtomicU64::new(seeds.start);
-    let ask = || {
+    let check = || {
         let mut counts = Counts::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -88,20 +88,20 @@ fn interrogate_all(seeds: Range<u64>, counts: &mut Counts) {
                 return counts;
             }
             let _stop = StopOnPanic(&next, seeds.end);
-            interrogate(seed, &mut counts);
+            check_collection(seed, &mut counts);
         }
     };
     thread::scope(|scope| {
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let others: Vec<_> = (0..threads).map(|_| scope.spawn(ask)).collect();
+        let others: Vec<_> = (0..threads).map(|_| scope.spawn(check)).collect();
         for other in others {
-            let asked = other.join().unwrap_or_else(|panic| resume_unwind(panic));
-            asked.0.into_iter().for_each(|(kind, n)| *counts.0.entry(kind).or_default() += n);
+            let checked = other.join().unwrap_or_else(|panic| resume_unwind(panic));
+            checked.0.into_iter().for_each(|(kind, n)| *counts.0.entry(kind).or_default() += n);
         }
     });
 }
 
-/// Ends the other threads at their next collection when one has failed.
+/// Stops the other threads before their next collection when one panics.
 struct StopOnPanic<'a>(&'a AtomicU64, u64);
 
 impl Drop for StopOnPanic<'_> {
@@ -112,20 +112,20 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-/// Asks about the collection of one seed.
-fn interrogate(seed: u64, counts: &mut Counts) {
+/// Checks the collection of one seed.
+fn check_collection(seed: u64, counts: &mut Counts) {
     let mut rng = Rng(seed);
-    let world = World::new(&mut rng, Scale::of(seed));
-    let reader = world.store.collection.reader().with_threads(THREADS);
+    let case = RandomCollection::new(&mut rng, Scale::of(seed));
+    let reader = case.store.collection.reader().with_threads(THREADS);
     let whole = Query::new(Filter::All);
     {
-        let _context = Context { seed, world: &world, query: &whole, text: String::new() };
-        check_whole(&world, &reader);
+        let _context = Context { seed, case: &case, query: &whole, text: String::new() };
+        check_metadata(&case, &reader);
     }
     match rng.below(3) {
         0 => reader.warm().unwrap(),
         1 => reader.limit_bundles(0),
-        _ => {} // bundles are made while questions are asked
+        _ => {} // bundles are built while queries run
     }
     let by_value = |part: &Partition| {
         (0..part.schema.fields.len()).any(|field| part.meta(field).values().is_some())
@@ -133,70 +133,72 @@ fn interrogate(seed: u64, counts: &mut Counts) {
     if reader.set.partitions.iter().any(|part| by_value(part)) {
         counts.add(BY_VALUE);
     }
-    let asker = Asker::new(&world, reader.schema());
-    for _ in 0..QUERIES_PER_WORLD {
-        let query = asker.query(&mut rng);
+    let generator = QueryGenerator::new(&case, reader.schema());
+    for _ in 0..QUERIES_PER_COLLECTION {
+        let query = generator.query(&mut rng);
         let text = query.to_string();
-        let _context = Context { seed, world: &world, query: &query, text };
-        let interview = Interview { world: &world, reader: &reader, asker: &asker, query: &query };
-        let kind = interview.ask(&mut rng);
+        let _context = Context { seed, case: &case, query: &query, text };
+        let check =
+            QueryCheck { case: &case, reader: &reader, generator: &generator, query: &query };
+        let kind = check.run(&mut rng);
         counts.add(kind);
     }
 }
 
-/// The same questions with every instruction set that the machine has, from the portable one on.
+/// The same checks with every instruction set of the machine, beginning with the portable one.
 #[test]
-fn every_instruction_set_answers_as_the_model() {
+fn every_instruction_set_matches_the_model() {
     let mut versions = Vec::new();
-    for seed in FORCED_SEED..FORCED_SEED + WORLDS {
+    for seed in FORCED_SEED..FORCED_SEED + COLLECTIONS {
         let mut counts = Counts::default();
         versions.clear();
         with_each_version(|version| {
-            // Small partitions do without most kernels.
+            // Plans of small partitions do not use most kernels.
             FORCED.set(Forced { large: true, list: Some(false), ..Forced::default() });
-            interrogate(seed, &mut counts);
+            check_collection(seed, &mut counts);
             FORCED.set(Forced::default());
             versions.push(version.to_string());
         });
     }
-    println!("base seed {FORCED_SEED:#x}, {WORLDS} worlds, {versions:?}");
+    println!("base seed {FORCED_SEED:#x}, {COLLECTIONS} collections, {versions:?}");
     assert_eq!(versions[0], "Portable");
 }
 
-/// The same questions with every plan: by lists, by bitsets, small partitions as large ones.
+/// The same checks with every plan: with lists, with bitsets, and with the plans of large
+/// partitions.
 #[test]
-fn every_plan_answers_as_the_model() {
+fn every_plan_matches_the_model() {
     let mut counts = Counts::default();
-    for seed in FORCED_SEED..FORCED_SEED + WORLDS {
+    for seed in FORCED_SEED..FORCED_SEED + COLLECTIONS {
         for (list, large) in [(None, true), (Some(true), true), (Some(false), true)] {
             FORCED.set(Forced { list, large, ..Forced::default() });
-            interrogate(seed, &mut counts);
+            check_collection(seed, &mut counts);
             FORCED.set(Forced::default());
         }
     }
     println!("base seed {FORCED_SEED:#x}: {:?}", counts.0);
 }
 
-/// The same questions with more threads than processors for each, however short it is.
+/// The same checks with several threads for every query, however short it is.
 #[test]
-fn several_threads_answer_as_the_model() {
+fn several_threads_match_the_model() {
     let mut counts = Counts::default();
-    for seed in FORCED_SEED..FORCED_SEED + WORLDS {
+    for seed in FORCED_SEED..FORCED_SEED + COLLECTIONS {
         FORCED.set(Forced { threads: true, ..Forced::default() });
-        interrogate(seed, &mut counts);
+        check_collection(seed, &mut counts);
         FORCED.set(Forced::default());
     }
     println!("base seed {FORCED_SEED:#x}: {:?}", counts.0);
 }
 
-/// Ranges of a field that has lists or is scanned, alone and with another condition.
+/// Ranges of a field with lists and of a scanned field, alone and with another condition.
 #[test]
-fn wide_ranges_are_those_of_the_model() {
+fn wide_ranges_match_the_model() {
     let (mut listed, mut scanned) = (false, false);
     for seed in WIDE_SEED..WIDE_SEED + 4 {
         let mut rng = Rng(seed);
-        let world = World::new(&mut rng, Scale::Large);
-        let reader = world.store.collection.reader();
+        let case = RandomCollection::new(&mut rng, Scale::Large);
+        let reader = case.store.collection.reader();
         let whole = Query::new(all()).order_by(asc("wide")).skip(5);
         let mut visited = Vec::new();
         let visit = |hit| {
@@ -204,14 +206,14 @@ fn wide_ranges_are_those_of_the_model() {
             ControlFlow::Continue(())
         };
         reader.for_each(&whole, visit).unwrap();
-        assert_same(&visited, &world.model.search(&whole), "a visit of all documents");
+        assert_same(&visited, &case.model.search(&whole), "a visit of all documents");
         let field = reader.schema().field("wide").unwrap().0;
         for (p, part) in reader.set.partitions.iter().enumerate() {
             let meta = reader.set.local(p, field).map(|field| part.meta(field));
             listed |= meta.is_some_and(|meta| meta.has_lists() && !meta.is_scanned());
             scanned |= meta.is_some_and(|meta| meta.is_scanned());
         }
-        let pool = &world.plan.sources.last().unwrap().pool;
+        let pool = &case.spec.sources.last().unwrap().pool;
         for _ in 0..100 {
             let (low, high) = (rng.below(pool.len()), rng.below(pool.len()));
             let (low, high) = (low.min(high), low.max(high));
@@ -222,18 +224,18 @@ fn wide_ranges_are_those_of_the_model() {
                 _ => and([range, not(eq("wide", pool[low].clone()))]),
             };
             let query = Query::new(or([filter.clone(), not(all())])).with_count();
-            let _context = Context { seed, world: &world, query: &query, text: query.to_string() };
-            let expected = world.model.search(&query);
+            let _context = Context { seed, case: &case, query: &query, text: query.to_string() };
+            let expected = case.model.search(&query);
             assert_same(&reader.search(&query).unwrap().hits, &expected, "hits");
             assert_same(&reader.count(&filter).unwrap(), &(expected.len() as u64), "count");
         }
     }
-    assert!(listed && scanned, "both forms were asked: lists {listed}, scans {scanned}");
+    assert!(listed && scanned, "both forms must occur: lists {listed}, scans {scanned}");
 }
 
-/// What needs no question.
-fn check_whole(world: &World, reader: &Reader) {
-    let model = &world.model;
+/// Checks what needs no query: sizes, names, the schema, `verify`.
+fn check_metadata(case: &RandomCollection, reader: &Reader) {
+    let model = &case.model;
     assert_eq!(reader.len(), model.docs.len() as u64);
     assert_eq!(reader.is_empty(), model.docs.is_empty());
     let parts = reader.partitions();
@@ -254,24 +256,24 @@ fn check_whole(world: &World, reader: &Reader) {
     reader.verify().unwrap();
 }
 
-/// Equal, or not a number in the same places.
+/// Asserts that both are equal, or equal but for NaN.
 #[track_caller]
 fn assert_same<T: PartialEq + Debug>(got: &T, expected: &T, what: &str) {
     let same = got == expected || format!("{got:?}") == format!("{expected:?}");
-    assert!(same, "{what}: the engine says\n{got:?}\nand the model\n{expected:?}");
+    assert!(same, "{what}: the engine returns\n{got:?}\nbut the model\n{expected:?}");
 }
 
-struct Interview<'a> {
-    world: &'a World,
+struct QueryCheck<'a> {
+    case: &'a RandomCollection,
     reader: &'a Reader,
-    asker: &'a Asker<'a>,
+    generator: &'a QueryGenerator<'a>,
     query: &'a Query,
 }
 
-impl Interview<'_> {
-    /// Asks one question about the query; says which.
-    fn ask(&self, rng: &mut Rng) -> &'static str {
-        let (reader, model) = (self.reader, &self.world.model);
+impl QueryCheck<'_> {
+    /// Runs one check with the query. Returns its kind.
+    fn run(&self, rng: &mut Rng) -> &'static str {
+        let (reader, model) = (self.reader, &self.case.model);
         let filter = &self.query.filter;
         match rng.below(15) {
             0 | 1 => {
@@ -296,13 +298,13 @@ impl Interview<'_> {
             }
             6 | 7 => self.check_facets(rng),
             8 => {
-                let Some(field) = self.asker.one_field(rng) else { return "nothing" };
+                let Some(field) = self.generator.one_field(rng) else { return "nothing" };
                 let got = reader.aggregate(filter, &field.name).unwrap();
                 assert_same(&got, &model.aggregate(filter, &field.name), &field.name);
                 "aggregate"
             }
             9 => {
-                let Some(by) = self.asker.group_by(rng) else { return "nothing" };
+                let Some(by) = self.generator.group_by(rng) else { return "nothing" };
                 let got = reader.group_by(filter, &by).unwrap();
                 assert_same(&got, &model.group_by(filter, &by), &format!("{by:?}"));
                 "group by"
@@ -325,21 +327,21 @@ impl Interview<'_> {
                 );
                 "explain"
             }
-            13 => self.check_everything(rng),
+            13 => self.check_without_filter(rng),
             _ => self.check_pages(rng),
         }
     }
 
     fn check_page(&self, query: &Query) {
         let page = self.reader.search(query).unwrap();
-        assert_same(&page.hits, &self.world.model.search(query), &query.to_string());
-        let count = self.world.model.matching(&query.filter).len() as u64;
+        assert_same(&page.hits, &self.case.model.search(query), &query.to_string());
+        let count = self.case.model.matching(&query.filter).len() as u64;
         assert_same(&page.count, &query.count.then_some(count), "count of the search");
     }
 
-    /// The place of some document, which need not match, or a place that no document has.
+    /// The cursor of some document, which need not match, or one that no document has.
     fn some_cursor(&self, rng: &mut Rng) -> Option<Cursor> {
-        let model = &self.world.model;
+        let model = &self.case.model;
         if model.hits.is_empty() {
             return None;
         }
@@ -366,7 +368,7 @@ impl Interview<'_> {
             if seen.len() > stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         self.reader.for_each(self.query, visit).unwrap();
-        let mut expected = self.world.model.search(self.query);
+        let mut expected = self.case.model.search(self.query);
         expected.truncate(stop + 1);
         assert_same(&seen, &expected, "for_each");
     }
@@ -374,23 +376,23 @@ impl Interview<'_> {
     fn check_facets(&self, rng: &mut Rng) -> &'static str {
         let disjunctive = rng.below(2) == 0;
         let count = 1 + rng.below(4);
-        let facets = (0..count).filter_map(|i| self.asker.facet(rng, disjunctive || i == 2));
+        let facets = (0..count).filter_map(|i| self.generator.facet(rng, disjunctive || i == 2));
         let facets: Vec<_> = facets.collect();
-        let (filter, model) = (&self.query.filter, &self.world.model);
+        let (filter, model) = (&self.query.filter, &self.case.model);
         let got = self.reader.facets(filter, &facets).unwrap();
         let expected: Vec<_> = facets.iter().map(|facet| model.facet(filter, facet)).collect();
         assert_same(&got, &expected, &format!("{facets:?}"));
         if disjunctive { "disjunctive facets" } else { "facets" }
     }
 
-    /// What documents hold.
+    /// Payloads and values of some documents.
     fn check_documents(&self, rng: &mut Rng) {
-        let model = &self.world.model;
+        let model = &self.case.model;
         for _ in 0..20.min(model.hits.len()) {
             let hit = *rng.pick(&model.hits);
-            let doc = &model.docs[model.place(hit)];
+            let doc = &model.docs[model.index(hit)];
             assert_same(&&*self.reader.payload(hit).unwrap(), &&doc.payload[..], "payload");
-            for field in &self.asker.readable {
+            for field in &self.generator.readable {
                 let expected = &doc.values[model.field(&field.name)];
                 let got = self.reader.values(hit, &field.name).unwrap();
                 assert_same(&got, expected, &field.name);
@@ -401,10 +403,10 @@ impl Interview<'_> {
         self.check_numbers(rng);
     }
 
-    /// Numbers of many hits, from one partition after another, are the values.
+    /// Reading a field of many hits at once gives the values of each hit.
     fn check_numbers(&self, rng: &mut Rng) {
-        let hits: Vec<Hit> = self.world.model.hits.iter().copied().take(rng.below(40)).collect();
-        for field in &self.asker.readable {
+        let hits: Vec<Hit> = self.case.model.hits.iter().copied().take(rng.below(40)).collect();
+        for field in &self.generator.readable {
             let mut reader = self.reader.field(&field.name).unwrap();
             let expected: Vec<_> = hits.iter().map(|&hit| reader.value(hit).unwrap()).collect();
             let mut got = Vec::new();
@@ -424,7 +426,7 @@ impl Interview<'_> {
     }
 
     /// The first documents of an order, without a filter.
-    fn check_everything(&self, rng: &mut Rng) -> &'static str {
+    fn check_without_filter(&self, rng: &mut Rng) -> &'static str {
         for _ in 0..3 {
             let (skip, limit) = (rng.below(8) as u64, Some(rng.below(30) as u64));
             let query =
@@ -434,18 +436,18 @@ impl Interview<'_> {
         "first documents"
     }
 
-    /// The text of a query asks the same.
+    /// A query that was printed and parsed gives the same page.
     fn check_text(&self) {
         let mut query = parse_query(&self.query.to_string(), Some(self.reader.schema())).unwrap();
         query.count = self.query.count;
         self.check_page(&query);
     }
 
-    /// Pages, by skip or by cursor, give all matches in order, none twice.
+    /// Pages by skip or by cursor give all matches in order, each once.
     fn check_pages(&self, rng: &mut Rng) -> &'static str {
         let by_cursor = rng.below(2) == 0;
         let whole = Query { skip: 0, limit: None, ..self.query.clone() };
-        let expected = self.world.model.search(&whole);
+        let expected = self.case.model.search(&whole);
         let size = 1 + expected.len().div_ceil(1 + rng.below(6));
         let mut page = Query { count: false, ..whole.limit(size as u64) };
         let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! Pages that are asked while partitions are replaced, merged and taken apart.
+//! Paging by cursor while partitions are replaced, merged and split.
 
 use super::{Store, store};
 use crate::search::model::query::{all, asc, desc};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SEED: u64 = 0x5EED_0A6E;
 
-/// The price of each document by its ID; some have none.
+/// The price of each document by its id. Some have none.
 type Prices = BTreeMap<u64, Option<u64>>;
 
 fn builder(ids: &[u64], prices: &Prices) -> PartitionBuilder {
@@ -35,13 +35,13 @@ fn ids(reader: &Reader, query: &Query) -> (Vec<u64>, Option<Cursor>) {
     (hits.into_iter().map(id).collect(), next)
 }
 
-/// Puts all documents into other partitions, in another order: anything may be anywhere.
+/// Puts all documents into new partitions in random order, or merges all partitions.
 fn shuffle(store: &Store, rng: &mut Rng, prices: &Prices, merge: bool) {
     let mut ids: Vec<u64> = prices.keys().copied().collect();
     rng.shuffle(&mut ids);
     let mut change = store.collection.change().unwrap();
     if merge && !store.collection.reader().is_empty() {
-        // What is there is merged; the documents stay as they were.
+        // A merge leaves the documents unchanged.
         let names: Vec<String> = change.names().into_iter().map(str::to_string).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         change.merge(&names, &format!("merged-{}", rng.next())).unwrap();
@@ -57,7 +57,7 @@ fn shuffle(store: &Store, rng: &mut Rng, prices: &Prices, merge: bool) {
 }
 
 #[test]
-fn with_a_total_order_each_document_that_stays_comes_exactly_once() {
+fn pages_in_a_total_order_have_each_unchanged_document_exactly_once() {
     let mut rng = Rng(SEED);
     let orders: [Vec<OrderBy>; 4] = [
         vec![asc("price"), asc("id")],
@@ -65,7 +65,7 @@ fn with_a_total_order_each_document_that_stays_comes_exactly_once() {
         vec![asc("id")],
         vec![desc("price"), asc("id")],
     ];
-    let mut moved = 0;
+    let mut changes = 0;
     for round in 0..60 {
         let store = store();
         let price = |rng: &mut Rng| Some(rng.below(4u64)).filter(|price| *price > 0);
@@ -81,7 +81,7 @@ fn with_a_total_order_each_document_that_stays_comes_exactly_once() {
             page.iter().for_each(|id| *seen.entry(*id).or_default() += 1);
             let Some(next) = next else { break };
             query.after = Some(next);
-            // Some come and go, also the last one of the page.
+            // Documents are removed and added. The removed one may be the last of the page.
             let change = rng.below(2) == 0;
             if change {
                 let gone = *rng.pick(&page);
@@ -91,18 +91,18 @@ fn with_a_total_order_each_document_that_stays_comes_exactly_once() {
             }
             let merge = !change && rng.below(2) == 0;
             shuffle(&store, &mut rng, &prices, merge);
-            moved += 1;
+            changes += 1;
         }
         for id in stay {
             assert_eq!(seen.get(&id), Some(&1), "seed {SEED}, round {round}, document {id}");
         }
         assert!(seen.values().all(|times| *times == 1), "seed {SEED}, round {round}: {seen:?}");
     }
-    assert!(moved > 400, "{moved} changes prove little");
+    assert!(changes > 400, "only {changes} changes");
 }
 
 #[test]
-fn documents_of_equal_keys_in_a_partition_that_is_unchanged_are_not_passed_over() {
+fn pages_do_not_skip_ties_in_an_unchanged_partition() {
     let store = store();
     let prices: Prices = (0..9).map(|id| (id, Some(1))).collect();
     let mut change = store.collection.change().unwrap();

@@ -1,4 +1,4 @@
-//! Payloads about as long as each other, whose offsets are kept as steps.
+//! Payloads of similar lengths, whose offsets are stored as lengths.
 
 use super::store;
 use crate::ErrorKind;
@@ -29,21 +29,21 @@ fn builder(form: Payload, documents: std::ops::Range<u32>) -> PartitionBuilder {
     builder
 }
 
-fn has_steps(reader: &Reader) -> bool {
+fn has_lengths(reader: &Reader) -> bool {
     let part = &reader.set.partitions[0];
     let section = part.file.section(part.file.find(global::OFFSETS).unwrap()).unwrap();
     matches!(Offsets::new(section, part.documents as usize).unwrap(), Offsets::Lengths(_))
 }
 
 #[test]
-fn steps_lead_to_every_payload() {
+fn stored_lengths_give_every_payload() {
     for form in [Payload::Raw, Payload::Zstd { level: 1, dictionary: false }] {
         let store = store();
         let mut change = store.collection.change().unwrap();
         change.put("a", builder(form, 0..DOCUMENTS)).unwrap();
         change.put("b", builder(form, DOCUMENTS..DOCUMENTS + 900)).unwrap();
         let reader = change.commit().unwrap();
-        assert!(has_steps(&reader));
+        assert!(has_lengths(&reader));
         reader.verify().unwrap();
         let check = |reader: &Reader, hit: Hit, doc: u32| {
             assert_eq!(*reader.payload(hit).unwrap(), payload(doc), "{doc}");
@@ -52,7 +52,7 @@ fn steps_lead_to_every_payload() {
         let mut change = store.collection.change().unwrap();
         change.merge(&["a", "b"], "a").unwrap();
         let merged = change.commit().unwrap();
-        assert!(has_steps(&merged));
+        assert!(has_lengths(&merged));
         merged.verify().unwrap();
         let mut next = 0;
         let visit = |hit: Hit| {
@@ -66,7 +66,7 @@ fn steps_lead_to_every_payload() {
 }
 
 #[test]
-fn damaged_steps_are_found() {
+fn damaged_lengths_are_reported() {
     let mut rng = Rng(0x57_EB5);
     let (disk, path) = (SimDisk::new(), Path::new("/steps"));
     builder(Payload::Raw, 0..DOCUMENTS).write_on(&(disk.clone() as _), path).unwrap();

@@ -1,7 +1,7 @@
-//! Points: windows of two fields are those document by document, in every kind of question, and
-//! damage is found.
+//! Points of two fields: every kind of query of a window gives the answers of a scan over the rows,
+//! and damage is reported.
 
-use super::verify::{Victim, open};
+use super::verify::{Template, open};
 use super::{merge_all, store};
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::search::format::{Ordered, part, section};
@@ -15,7 +15,7 @@ use crate::{ErrorKind, Result};
 use std::path::Path;
 
 const SEED: u64 = 0x9015_EED5;
-/// The kind of few documents.
+/// A rare kind.
 const RARE: u64 = 77;
 
 /// Whether a row satisfies a filter.
@@ -24,7 +24,7 @@ type Holds = Box<dyn Fn(&Row) -> bool>;
 /// Two coordinates, of which the second may be missing, and a kind.
 type Row = (i64, Option<i64>, u64);
 
-/// `lat` may be stored, as `lon` is.
+/// A schema with additional roles of `lat`. `lon` is stored.
 fn schema(lat: Roles) -> Schema {
     let fields = [
         Field::new("kind", Type::U64, Roles::FULL),
@@ -34,7 +34,7 @@ fn schema(lat: Roles) -> Schema {
     Schema::new(fields).unwrap().point("lat", "lon").unwrap()
 }
 
-/// Rows around three places, and some anywhere.
+/// Rows around three places, and some at random coordinates.
 fn rows(rng: &mut Rng, count: usize) -> Vec<Row> {
     let row = |rng: &mut Rng| {
         let kind = if rng.below(500) == 0 { RARE } else { rng.below(9) as u64 };
@@ -75,7 +75,7 @@ fn reader(bytes: &[u8]) -> Result<Reader> {
     Reader::open_files_on(&*disk, &[path])
 }
 
-/// Some windows, with what makes of them more than one condition, and which rows satisfy each.
+/// Some windows, alone and with other conditions, and which rows satisfy each.
 fn filters(rng: &mut Rng) -> Vec<(Filter, Holds)> {
     let range = |rng: &mut Rng| {
         let (middle, half) = (rng.below(1000) as i64, *rng.pick(&[0, 5, 40, 300, 2000]));
@@ -109,17 +109,17 @@ fn filters(rng: &mut Rng) -> Vec<(Filter, Holds)> {
 }
 
 #[test]
-fn every_question_about_a_window_is_answered_document_by_document() {
+fn every_query_of_a_window_matches_a_scan_of_the_rows() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED);
     let rows = rows(&mut rng, 30_000);
     for lat in [Roles::default(), Roles::STORED] {
         let reader = reader(&bytes(builder_of(schema(lat), &rows))).unwrap();
-        ask_everything(&mut rng, &rows, &reader);
+        check_queries(&mut rng, &rows, &reader);
     }
 }
 
-fn ask_everything(rng: &mut Rng, rows: &[Row], reader: &Reader) {
+fn check_queries(rng: &mut Rng, rows: &[Row], reader: &Reader) {
     let metas = [0, 1, 2].map(|field| *reader.set.partitions[0].meta(field));
     assert_eq!(metas.map(|meta| meta.in_points), [false, true, true]);
     assert!(metas.iter().all(|meta| meta.ordered == Ordered::No));
@@ -138,15 +138,15 @@ fn ask_everything(rng: &mut Rng, rows: &[Row], reader: &Reader) {
             let hits = reader.search(&query.order_by(asc("kind"))).unwrap().hits;
             let docs = hits.iter().map(|hit| hit.doc as usize);
             assert!(docs.eq(by_kind.into_iter().take(40)), "{filter}");
-            let told = reader.explain(&Query::new(filter)).unwrap().to_string();
-            windows += u32::from(told.contains("both ranges of a point"));
+            let explained = reader.explain(&Query::new(filter)).unwrap().to_string();
+            windows += u32::from(explained.contains("both ranges of a point"));
         }
     }
     assert!(windows > 100, "{windows}");
 }
 
 #[test]
-fn values_of_points_are_counted_and_grouped() {
+fn facets_and_groups_of_points_match_a_scan_of_the_rows() {
     let mut rng = Rng(SEED + 1);
     let rows = rows(&mut rng, 12_000);
     let reader = reader(&bytes(builder(&rows))).unwrap();
@@ -178,9 +178,9 @@ fn values_of_points_are_counted_and_grouped() {
 }
 
 #[test]
-fn partitions_with_points_are_merged_and_built_alike() {
+fn a_merged_partition_with_points_equals_one_built_at_once() {
     let mut rng = Rng(SEED + 2);
-    // The first is too small for points, the merged one has them.
+    // Two partitions are too small for points, the merged one has them.
     let parts = [rows(&mut rng, 900), rows(&mut rng, 5_000), rows(&mut rng, 4_000)];
     let store = store();
     let [reader, merged] = merge_all(&store, parts.each_ref().map(|rows| builder(rows)));
@@ -188,19 +188,19 @@ fn partitions_with_points_are_merged_and_built_alike() {
         reader.set.partitions.iter().map(|part| part.meta(1).in_points).collect()
     };
     assert_eq!(points(&reader), [false, true, false]);
-    let questions = filters(&mut rng);
+    let queries = filters(&mut rng);
     let counts = |reader: &Reader| -> Vec<u64> {
-        questions.iter().map(|(filter, _)| reader.count(filter).unwrap()).collect()
+        queries.iter().map(|(filter, _)| reader.count(filter).unwrap()).collect()
     };
     let before = counts(&reader);
     assert_eq!((points(&merged), counts(&merged)), (vec![true], before));
     let whole = bytes(builder(&parts.concat()));
     let file = store.disk.map(merged.set.partitions[0].file.path()).unwrap();
-    assert!(file.to_vec() == whole, "a merged partition has other bytes than one built at once");
+    assert!(file.to_vec() == whole, "bytes of a merge");
 }
 
 #[test]
-fn merged_partitions_have_the_points_of_all() {
+fn a_merged_partition_has_the_points_of_all_schemas() {
     let mut rng = Rng(SEED + 4);
     let parts = [rows(&mut rng, 5_000), rows(&mut rng, 5_000)];
     let without = Schema { points: Vec::new(), ..schema(Roles::default()) };
@@ -211,12 +211,12 @@ fn merged_partitions_have_the_points_of_all() {
         change.put(names[1], builder_of(without.clone(), &parts[1])).unwrap();
         let reader = change.commit().unwrap();
         assert_eq!(reader.schema().points().collect::<Vec<_>>(), [["lat", "lon"]]);
-        let questions = filters(&mut rng);
+        let queries = filters(&mut rng);
         let mut change = store.collection.change().unwrap();
         change.merge(&["a", "b"], "a").unwrap();
         let merged = change.commit().unwrap();
         assert!(merged.set.partitions[0].meta(1).in_points, "{names:?}");
-        for (filter, holds) in questions {
+        for (filter, holds) in queries {
             let expected = parts.iter().flatten().filter(|row| holds(row)).count() as u64;
             assert_eq!(reader.count(&filter).unwrap(), expected, "{filter}");
             assert_eq!(merged.count(&filter).unwrap(), expected, "{filter}");
@@ -225,10 +225,10 @@ fn merged_partitions_have_the_points_of_all() {
 }
 
 #[test]
-fn points_that_contradict_themselves_are_caught() {
+fn inconsistent_points_are_caught() {
     let rows = rows(&mut Rng(SEED + 3), 5_000);
-    let victim = Victim(bytes(builder(&rows)));
-    open(&victim.0).unwrap().verify().unwrap();
+    let template = Template(bytes(builder(&rows)));
+    open(&template.0).unwrap().verify().unwrap();
     let points = section(1, part::POINTS);
     let heads = 8 + 24 * 2;
     let end = heads + 8 * 79;
@@ -237,29 +237,29 @@ fn points_that_contradict_themselves_are_caught() {
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert!(error.message().contains(word), "no `{word}` in: {error}");
     };
-    caught(victim.section(points, |b| b[8] ^= 1), "its group has other bounds");
-    caught(victim.section(points, |b| b[8 + 24 + 16] ^= 1), "its group has other bounds");
-    caught(victim.section(points, |b| b[heads] ^= 1), "documents, its offsets say");
-    caught(victim.section(points, |b| b.truncate(b.len() - 8)), "do not end");
-    caught(victim.section(points, |b| b.truncate(90)), "points say 5000 documents");
-    caught(victim.section(points, |b| b[0] ^= 1), "");
-    caught(victim.section(points, |b| b[end] ^= 1), "");
-    // What both fields rely on is checked by the first of them.
-    caught(victim.meta(|_, metas| metas[1].in_points = false), "field `lon` is part of no point");
-    caught(victim.meta(|_, metas| metas[2].in_points = false), "field `lat` is part of no point");
-    caught(victim.meta(|schema, _| schema.points.clear()), "part of no point");
-    // Every byte of the heads, and some of the leaves.
-    // Documents of a leaf may change their places with each other: `lat` has no column to tell.
+    caught(template.section(points, |b| b[8] ^= 1), "its group has other bounds");
+    caught(template.section(points, |b| b[8 + 24 + 16] ^= 1), "its group has other bounds");
+    caught(template.section(points, |b| b[heads] ^= 1), "documents, its offsets say");
+    caught(template.section(points, |b| b.truncate(b.len() - 8)), "do not end");
+    caught(template.section(points, |b| b.truncate(90)), "points say 5000 documents");
+    caught(template.section(points, |b| b[0] ^= 1), "");
+    caught(template.section(points, |b| b[end] ^= 1), "");
+    // Both fields must be marked as parts of the point.
+    caught(template.meta(|_, metas| metas[1].in_points = false), "field `lon` is part of no point");
+    caught(template.meta(|_, metas| metas[2].in_points = false), "field `lat` is part of no point");
+    caught(template.meta(|schema, _| schema.points.clear()), "part of no point");
+    // Every byte of the heads, and some of the leaves. Documents that are swapped within a leaf
+    // pass, because `lat` has no column to compare with.
     let (mut found, mut passed, size) = (0, 0, std::cell::Cell::new(0));
-    victim.section(points, |bytes| size.set(bytes.len()));
+    template.section(points, |bytes| size.set(bytes.len()));
     for at in (0..end + 700).chain((end..size.get()).step_by(61)) {
         for flip in [1, 0x80, 0xFF] {
-            let forged = victim.section(points, |bytes| bytes[at] ^= flip);
+            let forged = template.section(points, |bytes| bytes[at] ^= flip);
             match open(&forged).and_then(|part| part.verify()) {
                 Ok(()) => passed += 1,
                 Err(error) => found += u32::from(error.kind() == ErrorKind::Corrupt),
             }
-            // Whatever it answers, it is an answer.
+            // The answer is unspecified but possible.
             if let Ok(reader) = reader(&forged) {
                 for (filter, _) in filters(&mut Rng(SEED)) {
                     assert!(reader.count(&filter).unwrap_or(0) <= 5000, "byte {at}");
@@ -271,7 +271,7 @@ fn points_that_contradict_themselves_are_caught() {
 }
 
 #[test]
-fn what_cannot_be_a_point_is_refused() {
+fn a_point_of_unsuitable_fields_is_refused() {
     let field = |name, ty, roles| Field::new(name, ty, roles);
     let fields = [
         field("a", Type::F64, Roles::FILTERABLE),

@@ -1,5 +1,5 @@
-//! What must be refused: unknown names, literals of wrong types, roles that a field does not have,
-//! changes that cannot be, queries that were cancelled. And the empty collection, which answers.
+//! Invalid arguments are refused: unknown names, literals of wrong types, roles that a field does
+//! not have, impossible changes. Cancelled queries fail. An empty collection answers queries.
 
 use super::{Store, create, open, store};
 use crate::search::model::query::{all, and, asc, between, eq, exists, gt, is_in, not, prefix};
@@ -43,7 +43,7 @@ fn filled() -> Store {
     store
 }
 
-/// Asserts that the call is refused with this kind, in a message that has the word.
+/// Asserts that the call fails with this kind of error, in a message with the word.
 #[track_caller]
 fn refused<T: Debug>(result: Result<T>, kind: ErrorKind, word: &str) {
     let error = result.unwrap_err();
@@ -56,7 +56,7 @@ fn invalid<T: Debug>(result: Result<T>, word: &str) {
     refused(result, ErrorKind::InvalidArgument, word);
 }
 
-/// Asks about a filter in every way; all must refuse it.
+/// Asserts that every kind of query refuses the filter.
 #[track_caller]
 fn bad_filter(reader: &Reader, filter: Filter, word: &str) {
     let nested = and([eq("n", 1i64), not(filter.clone())]);
@@ -75,7 +75,7 @@ fn facet(field: &str) -> Facet {
 }
 
 #[test]
-fn wrong_questions_are_refused() {
+fn invalid_queries_are_refused() {
     let reader = filled().collection.reader();
     for (filter, word) in [
         (eq("nope", 1i64), "nope"),
@@ -117,7 +117,7 @@ fn wrong_questions_are_refused() {
 }
 
 #[test]
-fn wrong_documents_and_changes_are_refused() {
+fn invalid_documents_and_changes_are_refused() {
     let needed = Field::new("id", Type::U64, Roles::FULL);
     let mut builder = PartitionBuilder::new(Schema::new([needed]).unwrap());
     let before = Document::new().set("id", 1u64);
@@ -131,7 +131,7 @@ fn wrong_documents_and_changes_are_refused() {
     ] {
         invalid(builder.add(&document), word);
     }
-    assert_eq!(builder.len(), 1, "refused documents leave nothing behind");
+    assert_eq!(builder.len(), 1, "refused documents are not added");
 
     let Store { disk, collection } = filled();
     refused(create(&disk).map(|_| ()), ErrorKind::AlreadyExists, "a collection already");
@@ -144,9 +144,9 @@ fn wrong_documents_and_changes_are_refused() {
     refused(change.remove("nope"), ErrorKind::NotFound, "nope");
     refused(change.merge(&["a", "nope"], "b"), ErrorKind::NotFound, "nope");
     invalid(change.merge(&[], "b"), "nothing");
-    change.put("b", builder).unwrap(); // the same name in another schema would contradict
+    change.put("b", builder).unwrap(); // the field names do not clash
     drop(change);
-    assert_eq!(collection.reader().partitions().len(), 1, "what was not committed is not there");
+    assert_eq!(collection.reader().partitions().len(), 1, "an uncommitted change is not visible");
 
     let clash = Schema::new([Field::new("n", Type::String, Roles::FULL)]).unwrap();
     let mut change = collection.change().unwrap();
@@ -157,12 +157,12 @@ fn wrong_documents_and_changes_are_refused() {
     let mut change = other.change().unwrap();
     change.put("b", PartitionBuilder::new(schema())).unwrap();
     change.commit().unwrap();
-    assert!(collection.refresh().unwrap(), "another handle's change is seen after a refresh");
+    assert!(collection.refresh().unwrap(), "a refresh shows another handle's change");
     assert_eq!(collection.reader().partitions().len(), 2);
 }
 
 #[test]
-fn a_merge_takes_each_partition_once_and_replaces_no_other() {
+fn a_merge_refuses_repeated_partitions_and_the_name_of_another() {
     let store = store();
     let mut change = store.collection.change().unwrap();
     for name in ["a", "b", "c"] {
@@ -179,7 +179,7 @@ fn a_merge_takes_each_partition_once_and_replaces_no_other() {
 }
 
 #[test]
-fn levels_that_zstd_does_not_have_are_refused_with_the_first_document() {
+fn invalid_zstd_levels_are_refused_with_the_first_document() {
     for level in [i32::MIN, 0, 20] {
         let form = Payload::Zstd { level, dictionary: false };
         let mut builder = PartitionBuilder::new(schema().payload(form));
@@ -195,7 +195,7 @@ fn levels_that_zstd_does_not_have_are_refused_with_the_first_document() {
 }
 
 #[test]
-fn cancelled_queries_say_so() {
+fn cancelled_queries_fail_with_cancelled() {
     let reader = filled().collection.reader();
     let late = reader.with_deadline(Instant::now() - Duration::from_millis(1));
     let flag = Arc::new(AtomicBool::new(false));
@@ -213,11 +213,11 @@ fn cancelled_queries_say_so() {
         let visit = |_| ControlFlow::Continue(());
         refused(reader.for_each(&query, visit), ErrorKind::Cancelled, "quer");
     }
-    assert_eq!(reader.count(&all()).unwrap(), 50, "the reader itself is not limited");
+    assert_eq!(reader.count(&all()).unwrap(), 50, "the original reader has no limit");
 }
 
 #[test]
-fn an_empty_collection_answers() {
+fn an_empty_collection_answers_queries() {
     let store = store();
     let reader = open(&store.disk).unwrap().reader();
     assert!(reader.is_empty() && reader.partitions().is_empty());
@@ -238,7 +238,7 @@ fn an_empty_collection_answers() {
 }
 
 #[test]
-fn fields_that_documents_lack_take_their_part_of_the_memory() {
+fn missing_fields_count_towards_the_memory_limit() {
     let field = |n: usize| Field::new(format!("f{n}"), Type::I64, Roles::FULL).nullable();
     let limit = 4 << 20;
     let schema = Schema::new((0..100).map(field)).unwrap();
@@ -246,6 +246,6 @@ fn fields_that_documents_lack_take_their_part_of_the_memory() {
     let first = (0..100).fold(Document::new(), |document, n| document.set(format!("f{n}"), 7i64));
     builder.add(&first).unwrap();
     let more = (0..limit).take_while(|_| builder.add(&Document::new()).is_ok()).count();
-    // When it is written each field has 4 bytes for every document.
+    // Writing the partition takes 4 bytes per field and document.
     assert!((limit / 800..limit / 400).contains(&more), "{more} documents");
 }

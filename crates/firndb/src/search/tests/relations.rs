@@ -1,5 +1,5 @@
-//! Continuations of partitions, and names that were merged: documents of a name are replaced and
-//! removed together, are never there twice, and never go with those of another name.
+//! Continuations of partitions, and names of merged partitions: documents of a name are replaced
+//! and removed together, never duplicated, and never removed with those of another name.
 
 use super::{DIR, Store, open, store};
 use crate::ErrorKind::{AlreadyExists, Corrupt, InvalidArgument, NotFound};
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const SEED: u64 = 0x5EED_0049;
 
-/// Documents of a name in some version of it.
+/// Documents of one version of a name.
 fn builder(name: &str, version: u64, documents: u64) -> PartitionBuilder {
     let fields = [
         Field::new("name", Type::String, Roles::FULL),
@@ -31,7 +31,7 @@ fn builder(name: &str, version: u64, documents: u64) -> PartitionBuilder {
     builder
 }
 
-/// Puts documents under a name, in a partition and continuations of it.
+/// Puts documents under a name, as a partition and its continuations.
 fn put(change: &mut Change, name: &str, version: u64, parts: &[u64]) -> Result<()> {
     change.put(name, builder(name, version, parts[0]))?;
     for &documents in &parts[1..] {
@@ -58,7 +58,7 @@ fn names(collection: &Collection) -> Vec<String> {
 fn continuations_are_replaced_and_removed_with_their_partition() {
     let Store { collection, disk } = store();
     change(&collection, |change| {
-        put(change, "main.2", 1, &[1])?; // Of another name, whatever it looks like.
+        put(change, "main.2", 1, &[1])?; // Another name, though it looks like a continuation.
         put(change, "main", 1, &[2, 3, 4])
     })
     .unwrap();
@@ -69,14 +69,14 @@ fn continuations_are_replaced_and_removed_with_their_partition() {
     let absent = change(&collection, |change| change.extend("x", builder("x", 1, 1)).map(drop));
     assert_eq!(absent.unwrap_err().kind(), NotFound);
 
-    // Known also to a handle that reads the set from the disk.
+    // A handle that reads the set from the disk knows the continuations.
     let other = open(&disk).unwrap();
     change(&other, |change| put(change, "main", 2, &[5])).unwrap();
     assert_eq!(names(&other), ["main", "main.2"]);
     assert_eq!((count(&other.reader(), "main", 2), other.reader().len()), (5, 6));
 
     change(&other, |change| put(change, "main", 3, &[1, 1])).unwrap();
-    // A merge takes them along, and the name is whole again.
+    // A merge includes the continuations, and the name has one partition again.
     change(&other, |change| change.merge(&["main"], "main")).unwrap();
     assert_eq!(names(&other), ["main", "main.2"]);
     change(&other, |change| put(change, "main", 4, &[1, 1, 1])).unwrap();
@@ -87,7 +87,7 @@ fn continuations_are_replaced_and_removed_with_their_partition() {
 }
 
 #[test]
-fn a_name_that_was_merged_is_not_put_again_beside_its_documents() {
+fn a_merged_name_cannot_be_put_or_removed() {
     let Store { collection, disk } = store();
     let all = ["a", "b", "c"];
     change(&collection, |change| all.iter().try_for_each(|name| put(change, name, 1, &[2])))
@@ -106,7 +106,7 @@ fn a_name_that_was_merged_is_not_put_again_beside_its_documents() {
             assert_eq!(absent.kind(), NotFound);
         }
     }
-    // Of a partition that is called as one of those in it nothing is lost either.
+    // The same holds if the merged partition has the name of one of its parts.
     change(&other, |change| change.merge(&["a.to.c"], "b")).unwrap();
     for refused in [
         change(&other, |change| put(change, "b", 2, &[1])),
@@ -129,7 +129,7 @@ fn a_name_that_was_merged_is_not_put_again_beside_its_documents() {
 }
 
 #[test]
-fn a_compaction_keeps_continuations_with_their_partition() {
+fn a_compaction_leaves_continuations_to_their_partition() {
     let Store { collection, .. } = store();
     change(&collection, |change| {
         put(change, "a", 1, &[1])?;
@@ -145,24 +145,24 @@ fn a_compaction_keeps_continuations_with_their_partition() {
     assert_eq!(collection.reader().len(), 3);
 }
 
-/// What a name has: a version, and so many documents of it.
+/// The version of each name, and the number of its documents.
 type Model = BTreeMap<String, (u64, u64)>;
 
 /// A few names, some of which look like continuations of others.
 const NAMES: [&str; 7] = ["a", "a.2", "b", "b.2", "b.3", "c", "d"];
 
-fn assert_like(reader: &Reader, model: &Model, what: &str) {
+fn assert_matches(reader: &Reader, model: &Model, what: &str) {
     let of_name = |name: &str| reader.count(&eq("name", name)).unwrap();
     for (name, (version, documents)) in model {
         assert_eq!(count(reader, name, *version), *documents, "{what}: {name}");
-        assert_eq!(of_name(name), *documents, "{what}: {name} is there twice");
+        assert_eq!(of_name(name), *documents, "{what}: {name} has documents of several versions");
     }
     let all: u64 = model.values().map(|(_, documents)| documents).sum();
     assert_eq!(reader.len(), all, "{what}");
 }
 
 #[test]
-fn whatever_is_put_merged_and_removed_no_document_is_lost_or_doubled() {
+fn random_changes_lose_and_duplicate_no_document() {
     let mut rng = Rng(SEED);
     let policy =
         MergePolicy { at_least: 2, unchanged_for: Duration::ZERO, ..MergePolicy::default() };
@@ -175,7 +175,7 @@ fn whatever_is_put_merged_and_removed_no_document_is_lost_or_doubled() {
             let name = *rng.pick(&NAMES);
             let known = model.contains_key(name);
             let before = collection.reader();
-            let (outcome, goes, comes) = match rng.below(8) {
+            let (outcome, removes, added) = match rng.below(8) {
                 0..=3 => {
                     let parts: Vec<u64> = (0..1 + rng.below(3)).map(|n| n as u64 + 1).collect();
                     let outcome = change(&collection, |change| put(change, name, step, &parts));
@@ -194,32 +194,32 @@ fn whatever_is_put_merged_and_removed_no_document_is_lost_or_doubled() {
                 Ok(()) => done += 1,
                 Err(_) => {
                     refused += 1;
-                    assert_like(&collection.reader(), &model, &what);
+                    assert_matches(&collection.reader(), &model, &what);
                     continue;
                 }
             }
-            if goes && !known && before.partitions().iter().any(|part| part.name == name) {
-                // A merged partition under a name of its own, or a continuation: with it goes what
-                // it had.
+            if removes && !known && before.partitions().iter().any(|part| part.name == name) {
+                // A merged partition or a continuation under this name: its documents are removed,
+                // too.
                 let reader = collection.reader();
                 model.retain(|other, _| reader.count(&eq("name", other.as_str())).unwrap() > 0);
-            } else if goes {
+            } else if removes {
                 model.remove(name);
             }
-            if let Some(documents) = comes {
+            if let Some(documents) = added {
                 model.insert(name.to_string(), documents);
             }
             if rng.below(4) == 0 {
                 collection = open(&disk).unwrap();
             }
-            assert_like(&collection.reader(), &model, &what);
+            assert_matches(&collection.reader(), &model, &what);
         }
     }
     assert!(done > 300 && refused > 50, "{done} done, {refused} refused");
 }
 
 #[test]
-fn forged_relations_are_an_error_or_relations() {
+fn forged_relations_are_refused_or_usable() {
     let Store { collection, disk } = store();
     change(&collection, |change| {
         put(change, "a", 1, &[1, 1])?;
@@ -255,7 +255,7 @@ fn forged_relations_are_an_error_or_relations() {
 }
 
 #[test]
-fn more_partitions_than_a_process_can_map_are_refused_before_they_are_published() {
+fn partitions_beyond_the_limit_are_refused_before_publication() {
     let Store { collection, .. } = store();
     let mut change = collection.change().unwrap();
     for n in 0..MAX_PARTITIONS {
@@ -264,7 +264,7 @@ fn more_partitions_than_a_process_can_map_are_refused_before_they_are_published(
     let refused = change.put("one-more", builder("n", 1, 1)).unwrap_err();
     assert_eq!(refused.kind(), InvalidArgument);
     assert!(refused.message().contains("at most"), "{refused}");
-    // What is there can be replaced, and room be made.
+    // Replacing a partition is possible, and so is adding one after a removal.
     change.put("p7", builder("n", 2, 1)).unwrap();
     change.remove("p8").unwrap();
     change.put("one-more", builder("n", 2, 1)).unwrap();

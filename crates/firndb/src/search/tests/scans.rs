@@ -1,6 +1,6 @@
-//! Keys whose documents are in the column alone, of fields of few keys and of fields that are
-//! scanned: every kind of question is answered document by document, with every plan and
-//! instruction set, and damage is found.
+//! Keys that are found in the column only, in fields with few keys and in scanned fields: every
+//! kind of query gives the answers of a scan over the rows, with every plan and instruction set,
+//! and damage is reported.
 
 use super::{damage_every_byte, merge_all, special_forms, store, with_each_plan};
 use crate::disk::{Disk, DiskRef, SimDisk};
@@ -19,9 +19,9 @@ use std::path::Path;
 const SEED: u64 = 0x5CA_5EED;
 const DOCUMENTS: usize = 9_000;
 
-/// A kind of nine, of which one is rare and one comes in one run; a shade that may be missing; a
-/// year; and a number that is another one in every document. The price follows from the number: it
-/// has many values, and may be missing; so does the half of it.
+/// One of nine kinds, of which one is rare and one forms a run; a shade that may be missing; a
+/// year; and a number that is different in every document. Two more fields follow from the number:
+/// a price with many values, which may be missing, and about half of it.
 type Row = (u64, Option<i64>, i64, u64);
 
 fn price(row: &Row) -> Option<i64> {
@@ -86,7 +86,7 @@ fn reader(bytes: &[u8]) -> crate::Result<Reader> {
     Reader::open_files_on(&*disk, &[path])
 }
 
-/// The ordinals of a field that are found in its column.
+/// The ordinals of the keys of a field that are found in its column.
 fn scanned(reader: &Reader, field: usize) -> Vec<u32> {
     let all = special_forms(reader, field).into_iter();
     all.filter(|(_, form)| *form == IN_COLUMN).map(|(ord, _)| ord).collect()
@@ -156,7 +156,7 @@ fn filters(rng: &mut Rng) -> Vec<(Filter, Holds)> {
     filters
 }
 
-/// Values and how often each comes: most frequent first, equal ones by value.
+/// Values and their counts: most frequent first, ties by value.
 fn ranked(values: impl Iterator<Item = Value>) -> Vec<(Value, u64)> {
     let mut counts: Vec<(Value, u64)> = Vec::new();
     for value in values {
@@ -174,7 +174,7 @@ fn ranked(values: impl Iterator<Item = Value>) -> Vec<(Value, u64)> {
     counts
 }
 
-fn ask(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
+fn check_queries(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
     for (filter, holds) in filters(rng) {
         let at = format!("{at}: {filter}");
         let expected: Vec<usize> = (0..rows.len()).filter(|&i| holds(&rows[i])).collect();
@@ -191,12 +191,12 @@ fn ask(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
             page(query.clone().order_by(asc("year"))).iter().eq(ordered.iter().take(30)),
             "{at}"
         );
-        // Documents without a shade come last, either way.
+        // Documents without a shade come last in both directions.
         ordered.clone_from(&expected);
         ordered.sort_by_key(|&i| (rows[i].1.is_none(), std::cmp::Reverse(rows[i].1), rows[i].3));
         let by_shade = query.order_by(desc("shade")).order_by(asc("number"));
         assert!(page(by_shade).iter().eq(ordered.iter().take(30)), "{at}");
-        // Beyond the keys at both ends, which have lists, and with a count of all.
+        // Pages beyond the keys at both ends, which have lists, and a count of all matches.
         ordered.clone_from(&expected);
         ordered.sort_by_key(|&i| (price(&rows[i]).is_none(), price(&rows[i])));
         let by_price = Query::new(filter.clone()).order_by(asc("price"));
@@ -227,25 +227,33 @@ fn ask(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
 }
 
 #[test]
-fn every_question_is_answered_document_by_document() {
+fn every_query_matches_a_scan_of_the_rows() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED);
     let rows = rows(&mut rng, DOCUMENTS);
     let reader = reader(&bytes(builder(&rows))).unwrap();
     reader.verify().unwrap();
-    assert_eq!(scanned(&reader, 0), [0, 1, 2, 3, 4, 5, 6], "one is rare, one a run");
+    assert_eq!(
+        scanned(&reader, 0),
+        [0, 1, 2, 3, 4, 5, 6],
+        "the rare kind and the run have other forms"
+    );
     assert!(scanned(&reader, 1).len() > 20 && scanned(&reader, 2).len() > 40);
     assert_eq!(scanned(&reader, 3), [0; 0]);
     let metas = [4, 5].map(|field| *reader.set.partitions[0].meta(field));
-    assert_eq!(metas[1].scanned, (0, metas[1].distinct), "no order begins with a list");
+    assert_eq!(
+        metas[1].scanned,
+        (0, metas[1].distinct),
+        "a field that is not sortable has no lists at the ends"
+    );
     let (first, end) = metas[0].scanned;
     assert!(first > 50 && end < metas[0].distinct - 50, "{first} to {end} are scanned");
-    with_each_plan(|at| (0..20).for_each(|_| ask(&mut rng, &rows, &reader, at)));
+    with_each_plan(|at| (0..20).for_each(|_| check_queries(&mut rng, &rows, &reader, at)));
 }
 
-/// The first keys of an order may have no match: each batch of keys that is tried takes a pass.
+/// The first keys of an order may have no match. Each batch of keys takes a pass over the column.
 #[test]
-fn an_ordered_walk_takes_few_passes() {
+fn an_ordered_search_takes_few_passes() {
     let mut rng = Rng(SEED + 3);
     let count = 220_000;
     // Only the last 50 of 200 years have documents of kind 3.
@@ -271,7 +279,7 @@ fn an_ordered_walk_takes_few_passes() {
 }
 
 #[test]
-fn runs_and_bitsets_cost_what_they_take() {
+fn the_cost_of_postings_depends_on_their_form() {
     let mut rng = Rng(SEED + 4);
     let reader = reader(&bytes(builder(&rows(&mut rng, DOCUMENTS)))).unwrap();
     let postings = reader.set.partitions[0].postings(0).unwrap();
@@ -280,10 +288,10 @@ fn runs_and_bitsets_cost_what_they_take() {
     assert_eq!(postings.work(RUN as u32, RUN as u32 + 1), (1, 800 / 64), "a run of 800 documents");
 }
 
-/// A pass over the column of `half` takes longer than to look at the few documents of a rare kind,
-/// though these are more.
+/// A pass over the column of `half` costs more than checking the documents of a rare kind, though
+/// these are more than the scan would find.
 #[test]
-fn a_list_leads_though_a_scan_finds_fewer() {
+fn a_list_leads_though_a_scan_would_find_fewer_documents() {
     let mut rng = Rng(SEED + 5);
     let rows = rows(&mut rng, 150_000);
     let reader = reader(&bytes(builder(&rows))).unwrap();
@@ -298,14 +306,14 @@ fn a_list_leads_though_a_scan_finds_fewer() {
     with_each_version(|version| {
         let query = Query::new(and([eq("half", half), eq("kind", RARE)])).limit(1_000);
         assert_eq!(reader.search(&query).unwrap().hits.len(), expected, "{version}");
-        let told = reader.explain(&query).unwrap();
-        assert_eq!(told.docs_touched, rare as u64, "{version}: those of the kind");
+        let explained = reader.explain(&query).unwrap();
+        assert_eq!(explained.docs_touched, rare as u64, "{version}: only those of the kind");
     });
 }
 
-/// How documents are found may change from one partition to the next.
+/// Partitions may declare a field as scanned or not.
 #[test]
-fn fields_that_are_scanned_join_those_that_are_not() {
+fn scanned_and_other_fields_can_be_queried_and_merged_together() {
     let store = store();
     let part = |scanned: bool, from: i64| {
         let price = Field::new("price", Type::I64, Roles::FULL);
@@ -336,21 +344,21 @@ fn fields_that_are_scanned_join_those_that_are_not() {
 }
 
 #[test]
-fn merged_partitions_are_those_built_at_once() {
+fn a_merged_partition_equals_one_built_at_once() {
     let mut rng = Rng(SEED + 1);
-    // The first is too small to be scanned.
+    // The first partition is too small to be scanned.
     let parts = [rows(&mut rng, 700), rows(&mut rng, 6_000), rows(&mut rng, 5_000)];
     let store = store();
     let [reader, merged] = merge_all(&store, parts.each_ref().map(|rows| builder(rows)));
     assert!(scanned(&reader, 0).is_empty());
     let whole = bytes(builder(&parts.concat()));
     let file = store.disk.map(merged.set.partitions[0].file.path()).unwrap();
-    assert!(file.to_vec() == whole, "a merged partition has other bytes than one built at once");
-    ask(&mut rng, &parts.concat(), &merged, "merged");
+    assert!(file.to_vec() == whole, "bytes of a merge");
+    check_queries(&mut rng, &parts.concat(), &merged, "merged");
 }
 
 #[test]
-fn every_byte_damaged_is_found_or_does_not_matter() {
+fn a_damaged_byte_gives_an_error_or_correct_answers() {
     let mut rng = Rng(SEED + 2);
     let rows = rows(&mut rng, 330);
     FORCED.set(Forced { forms: true, ..Forced::default() });
@@ -360,7 +368,7 @@ fn every_byte_damaged_is_found_or_does_not_matter() {
     assert!(!scanned(&right, 0).is_empty());
     let meta = right.set.partitions[0].meta(4);
     assert!(0 < meta.scanned.0 && meta.scanned.1 < meta.distinct, "lists at both ends");
-    let questions = filters(&mut rng);
+    let queries = filters(&mut rng);
     let page = |reader: &Reader, order: OrderBy| {
         let query = Query::new(lt("number", 90_000u64)).order_by(order).limit(10);
         let first = reader.search(&query)?.hits;
@@ -373,13 +381,13 @@ fn every_byte_damaged_is_found_or_does_not_matter() {
             reader.search(&far)?.hits,
         ])
     };
-    // Counts, and then pages both ways.
-    let ask = |reader: &Reader, number: usize| {
-        Ok(match questions.get(number) {
+    // Counts first, then pages in both directions.
+    let query = |reader: &Reader, number: usize| {
+        Ok(match queries.get(number) {
             Some((filter, _)) => (reader.count(filter)?, Vec::new()),
             None => (0, vec![page(reader, asc("price"))?, page(reader, desc("price"))?]),
         })
     };
-    damage_every_byte(&whole, reader, questions.len() + 1, ask);
+    damage_every_byte(&whole, reader, queries.len() + 1, query);
     FORCED.set(Forced::default());
 }

@@ -1,7 +1,7 @@
-//! What the writer makes passes `verify`; what contradicts itself does not, whatever its checksums.
+//! `verify` accepts what the writer writes, and reports inconsistent files with valid checksums.
 
-use super::shelf::{files, large_files};
-use super::world::{Scale, World};
+use super::random_collection::{RandomCollection, Scale};
+use super::sample_files::{files, large_files};
 use super::{DIR, store};
 use crate::bytes::int::u64_at;
 use crate::bytes::monotonic::{self, Monotonic};
@@ -21,22 +21,22 @@ use std::path::Path;
 
 const SEED: u64 = 0x7E51_F1ED;
 
-/// The bytes of a partition, to be forged.
-pub(super) struct Victim(pub(super) Vec<u8>);
+/// A valid partition file, of which tests forge inconsistent versions.
+pub(super) struct Template(pub(super) Vec<u8>);
 
-impl Victim {
-    /// The partition of this name on the shelf.
-    pub(super) fn of(name: &str) -> Victim {
+impl Template {
+    /// The partition of this name in the sample files.
+    pub(super) fn of(name: &str) -> Template {
         let files = if name == "large" { large_files(66_000) } else { files() };
-        let is_it = |path: &Path| {
+        let is_named = |path: &Path| {
             let file = path.file_name().unwrap().to_str().unwrap();
             file.starts_with(&format!("{name}.")) && file.ends_with(".part.firn")
         };
-        Victim(files.into_iter().find(|(path, _)| is_it(path)).unwrap().1)
+        Template(files.into_iter().find(|(path, _)| is_named(path)).unwrap().1)
     }
 
     /// A partition with a key of each form of postings, and a field without a column.
-    pub(super) fn built() -> Victim {
+    pub(super) fn built() -> Template {
         let fields = [
             Field::new("id", Type::U64, Roles::FILTERABLE),
             Field::new("run", Type::String, Roles::FILTERABLE).multi(),
@@ -51,28 +51,29 @@ impl Victim {
             }
             builder.add(&document).unwrap();
         }
-        Victim::of_builder(builder)
+        Template::of_builder(builder)
     }
 
-    /// A partition with a field that is scanned, but for the keys of the first and last documents.
-    fn scanned() -> Victim {
+    /// A partition with a scanned field, whose first and last keys have lists.
+    fn scanned() -> Template {
         let price = Field::new("price", Type::I64, Roles::FULL).scanned();
         let mut builder = PartitionBuilder::new(Schema::new([price]).unwrap());
         for n in 0..5_000i64 {
             builder.add(&Document::new().set("price", n * 7_919 % 900)).unwrap();
         }
-        Victim::of_builder(builder)
+        Template::of_builder(builder)
     }
 
-    pub(super) fn of_builder(builder: PartitionBuilder) -> Victim {
+    pub(super) fn of_builder(builder: PartitionBuilder) -> Template {
         let disk = SimDisk::new();
         disk.create_dir_all(Path::new(DIR)).unwrap();
         let path = Path::new(DIR).join("built");
         builder.write_on(&(disk.clone() as _), &path).unwrap();
-        Victim(disk.map(&path).unwrap().to_vec())
+        Template(disk.map(&path).unwrap().to_vec())
     }
 
-    /// The file with its sections edited, and checksums that fit. Sections that are `None` go.
+    /// The file with its sections edited and valid checksums. `edit` returns `None` to omit a
+    /// section.
     pub(super) fn forge(&self, edit: impl Fn(u32, Vec<u8>) -> Option<Vec<u8>>) -> Vec<u8> {
         let file = Envelope::open(Map::from_vec(self.0.clone()), Path::new("v"), Kind::Partition);
         let file = file.unwrap();
@@ -89,7 +90,7 @@ impl Victim {
         forged
     }
 
-    /// One section edited.
+    /// The file with one section edited.
     pub(super) fn section(&self, id: u32, edit: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
         let found = std::cell::Cell::new(false);
         let forged = self.forge(|other, mut bytes| {
@@ -103,10 +104,10 @@ impl Victim {
         forged
     }
 
-    /// One section that is an increasing sequence edited.
+    /// The file with one monotonic sequence edited.
     fn sequence(&self, id: u32, edit: impl Fn(&mut Vec<u64>)) -> Vec<u8> {
         self.section(id, |bytes| {
-            let len = u64_at(bytes, 0) << 16 >> 16; // of either form
+            let len = u64_at(bytes, 0) << 16 >> 16; // in both forms
             let sequence = Monotonic::new(bytes, len as usize).unwrap();
             let mut values: Vec<u64> = (0..sequence.len()).map(|i| sequence.get(i)).collect();
             edit(&mut values);
@@ -114,7 +115,7 @@ impl Victim {
         })
     }
 
-    /// One section that is a packed array edited.
+    /// The file with one packed array edited.
     pub(super) fn packed(
         &self,
         id: u32,
@@ -132,7 +133,7 @@ impl Victim {
         })
     }
 
-    /// The meta section edited.
+    /// The file with its meta section edited.
     pub(super) fn meta(&self, edit: impl Fn(&mut Schema, &mut Vec<FieldMeta>)) -> Vec<u8> {
         self.section(global::META, |bytes| {
             let (documents, mut schema, mut metas) = decode_meta(bytes).unwrap();
@@ -162,17 +163,17 @@ fn check(bytes: &[u8]) -> Result<()> {
     open(bytes)?.verify()
 }
 
-/// The forged file is refused in a sentence with all of these words.
+/// Asserts that the forged file is reported as corrupt, in a message with all of these words.
 #[track_caller]
 pub(super) fn caught(forged: Vec<u8>, words: &[&str]) {
-    let error = check(&forged).expect_err("this forgery went through");
+    let error = check(&forged).expect_err("the forged file was accepted");
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     assert!(error.file().is_some(), "{error}");
     let lacks = words.iter().find(|word| !error.message().contains(**word));
     assert!(lacks.is_none(), "no word of {:?}: {error}", lacks.unwrap());
 }
 
-/// Fields of the shelf's partitions `a` and `b`.
+/// Fields of the sample partitions `a` and `b`.
 const DAY: usize = 0;
 const N: usize = 1;
 const RATIO: usize = 2;
@@ -186,25 +187,26 @@ fn swap_chunks(bytes: &mut [u8], a: usize, b: usize, size: usize) {
 }
 
 #[test]
-fn what_the_writer_makes_passes() {
+fn written_partitions_pass_verify() {
     let rounds = 60;
     println!("seeds {SEED:#x}..{:#x}", SEED + rounds);
     for seed in SEED..SEED + rounds {
         let mut rng = Rng(seed);
-        let world = World::new(&mut rng, if seed == SEED { Scale::Large } else { Scale::Small });
-        let verified = world.store.collection.reader().verify();
-        assert!(verified.is_ok(), "seed {seed:#x}: {verified:?}\n{}", world.describe());
+        let case =
+            RandomCollection::new(&mut rng, if seed == SEED { Scale::Large } else { Scale::Small });
+        let verified = case.store.collection.reader().verify();
+        assert!(verified.is_ok(), "seed {seed:#x}: {verified:?}\n{}", case.describe());
     }
-    for victim in ["a", "b", "c", "d", "e", "g", "large"].map(Victim::of) {
-        check(&victim.0).unwrap();
-        check(&victim.forge(|_, bytes| Some(bytes))).unwrap();
+    for template in ["a", "b", "c", "d", "e", "g", "large"].map(Template::of) {
+        check(&template.0).unwrap();
+        check(&template.forge(|_, bytes| Some(bytes))).unwrap();
     }
-    check(&Victim::built().0).unwrap();
+    check(&Template::built().0).unwrap();
 }
 
 #[test]
 fn wrong_keys_are_caught() {
-    let a = Victim::of("a");
+    let a = Template::of("a");
     let keys = |field| section(field, part::KEYS);
     caught(a.sequence(keys(RATIO), |v| *v.last_mut().unwrap() = u64::MAX), &["`ratio`", "f64"]);
     caught(a.sequence(keys(ON), |v| *v = vec![1, 2]), &["`on`", "bool"]);
@@ -218,8 +220,8 @@ fn wrong_keys_are_caught() {
 }
 
 #[test]
-fn wrong_sums_are_caught() {
-    let a = Victim::of("a");
+fn wrong_offsets_are_caught() {
+    let a = Template::of("a");
     let offsets = |field| section(field, part::OFFSETS);
     caught(a.sequence(offsets(N), |v| *v.last_mut().unwrap() += 1), &["`n`", "offsets go from 0"]);
     caught(a.sequence(offsets(DAY), |v| v[0] = 1), &["`day`", "offsets go from 1"]);
@@ -231,8 +233,8 @@ fn wrong_sums_are_caught() {
 
 #[test]
 fn wrong_postings_are_caught() {
-    let a = Victim::of("a");
-    assert_eq!(a.fields()[KEY].slice_bits, 8, "a byte a document");
+    let a = Template::of("a");
+    assert_eq!(a.fields()[KEY].slice_bits, 8, "one byte per document");
     let slices = section(KEY, part::SLICES);
     caught(a.section(slices, |b| b.swap(0, 1)), &["`key`", "key 0", "out of place"]);
     caught(a.section(slices, |b| b[1] = b[0]), &["`key`", "key 0", "out of place"]);
@@ -243,10 +245,10 @@ fn wrong_postings_are_caught() {
     let wider = |m: &mut Vec<FieldMeta>| m[KEY].slice_bits = 9;
     caught(a.meta(|_, m| wider(m)), &["`key`", "9 bits are not those"]);
 
-    let built = Victim::built();
+    let built = Template::built();
     let (id, bits) = (section(0, part::SLICES), built.fields()[0].slice_bits);
     assert_eq!(built.fields()[0].column_bits, None);
-    // Key 0 has documents 0 and 590, key 1 document 253.
+    // Key 0 is in documents 0 and 590, key 1 in document 253.
     caught(built.packed(id, bits, 600, |v| v[2] = 0), &["`id`", "document 0", "two values"]);
     caught(built.meta(|_, m| m[1].present -= 1), &["`run`", "documents have a value"]);
     let runs = section(1, part::RUNS);
@@ -260,7 +262,7 @@ fn wrong_postings_are_caught() {
 
 #[test]
 fn wrong_divided_lists_are_caught() {
-    let large = Victim::of("large");
+    let large = Template::of("large");
     let (lists, places) = (section(KEY, part::SLICES), section(KEY, part::PLACES));
     assert_eq!(large.fields()[KEY].slice_bits, DIVIDED);
     // A list begins with its length and high bits.
@@ -291,7 +293,7 @@ fn wrong_bitsets_are_caught() {
         (0..2).filter(|tag| n % (9 + tag) == 0).for_each(|tag| document.push("tag", tag));
         builder.add(&document).unwrap();
     }
-    let built = Victim::of_builder(builder);
+    let built = Template::of_builder(builder);
     let bitsets = section(0, part::BITSETS);
     // Two bitsets of 141 words.
     let damaged = |edit: &dyn Fn(&mut Vec<u8>)| built.section(bitsets, edit);
@@ -305,8 +307,8 @@ fn wrong_bitsets_are_caught() {
 }
 
 #[test]
-fn wrong_exceptions_are_caught() {
-    let built = Victim::built();
+fn wrong_special_forms_are_caught() {
+    let built = Template::built();
     let list = section(1, part::SPECIAL_FORMS);
     assert_eq!(
         built.fields()[1].special_forms,
@@ -330,7 +332,7 @@ fn wrong_exceptions_are_caught() {
 
 #[test]
 fn wrong_keys_in_columns_are_caught() {
-    let large = Victim::of("large");
+    let large = Template::of("large");
     let meta = large.fields()[RATIO];
     let (list, column) = (section(RATIO, part::SPECIAL_FORMS), section(RATIO, part::COLUMN));
     assert_eq!((meta.special_forms, meta.distinct), (31, 31), "all keys are found in the column");
@@ -344,8 +346,8 @@ fn wrong_keys_in_columns_are_caught() {
     caught(large.section(list, |b| b[24 + 4..24 + 8].fill(0)), &["`ratio`", "key 1", "section"]);
     caught(large.section(list, |b| b[24 + 8] = 8), &["`ratio`", "key 1", "offset"]);
     caught(large.section(list, |b| b[24 + 16] += 1), &["`ratio`", "special forms before key 1"]);
-    // Several values, and more bits than are scanned.
-    let built = Victim::built();
+    // A multi-valued field, whose column cannot be scanned.
+    let built = Template::built();
     let in_column = |b: &mut Vec<u8>| b[24 + 4..24 + 8].fill(0xFF);
     let of = section(1, part::SPECIAL_FORMS);
     caught(built.section(of, in_column), &["`run`", "no column that can be scanned"]);
@@ -353,14 +355,14 @@ fn wrong_keys_in_columns_are_caught() {
 
 #[test]
 fn wrong_scanned_fields_are_caught() {
-    let built = Victim::scanned();
+    let built = Template::scanned();
     let meta = built.fields()[0];
     let (first, end) = meta.scanned;
     assert!(0 < first && first < end && end < meta.distinct, "{first} to {end}");
     let column = |doc: usize, ord: u32| {
         built.packed(section(0, part::COLUMN), 10, 5_000, move |ords| ords[doc] = ord)
     };
-    // Document n has key 719 n modulo 900: document 0 is in a list.
+    // Document n has key 719 * n modulo 900. Document 0 is in a list.
     let other = first + 1;
     caught(column(0, other), &["`price`", "document 0 has key 0, but not in the column"]);
     let alone = (0..5_000).find(|n| n * 719 % 900 == other as usize).unwrap();
@@ -379,7 +381,7 @@ fn wrong_scanned_fields_are_caught() {
 
 #[test]
 fn wrong_columns_are_caught() {
-    let a = Victim::of("a");
+    let a = Template::of("a");
     let metas = a.fields();
     let bits = |field: usize| metas[field].column_bits.unwrap();
     let of = |field| section(field, part::COLUMN);
@@ -397,8 +399,8 @@ fn wrong_columns_are_caught() {
 }
 
 #[test]
-fn wrong_meta_data_are_caught() {
-    let a = Victim::of("a");
+fn wrong_metadata_is_caught() {
+    let a = Template::of("a");
     let ordered = |field: usize, ordered| a.meta(move |_, m| m[field].ordered = ordered);
     caught(ordered(DAY, Ordered::Descending), &["`day`", "column"]);
     caught(ordered(DAY, Ordered::No), &["section 0x104 is missing"]);
@@ -410,18 +412,18 @@ fn wrong_meta_data_are_caught() {
     caught(a.meta(|s, _| s.order = vec![asc("day"), asc("n")]), &["order"]);
     caught(a.meta(|s, _| s.order = vec![asc("key")]), &["`key`"]);
     caught(a.meta(|s, _| s.order = vec![asc("nope")]), &["`nope`"]);
-    let c = Victim::of("c");
+    let c = Template::of("c");
     caught(c.meta(|s, _| s.order.reverse()), &["order"]);
     let column = section(KEPT, part::COLUMN);
     caught(a.forge(|id, bytes| (id != column).then_some(bytes)), &["is missing"]);
-    let hidden = a.forge(|id, bytes| (id != column).then_some(bytes));
-    let hidden = Victim(hidden).meta(|_, m| m[KEPT].column_bits = None);
+    let without = a.forge(|id, bytes| (id != column).then_some(bytes));
+    let hidden = Template(without).meta(|_, m| m[KEPT].column_bits = None);
     caught(hidden, &["`kept`", "column"]);
 }
 
 #[test]
 fn wrong_payloads_are_caught() {
-    let (a, b) = (Victim::of("a"), Victim::of("b"));
+    let (a, b) = (Template::of("a"), Template::of("b"));
     let offsets = global::OFFSETS;
     caught(a.sequence(offsets, |v| *v.last_mut().unwrap() -= 1), &["payload offsets"]);
     caught(a.section(offsets, |b| b[8 + 16..][..8].fill(0)), &["payload offsets"]);
@@ -436,7 +438,7 @@ fn wrong_payloads_are_caught() {
 }
 
 #[test]
-fn a_set_that_does_not_fit_its_files_is_caught() {
+fn a_set_that_contradicts_its_files_is_caught() {
     let store = store();
     let mut change = store.collection.change().unwrap();
     for (name, ty) in [("a", Type::I64), ("b", Type::I64)] {

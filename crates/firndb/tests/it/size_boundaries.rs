@@ -1,13 +1,14 @@
-//! Numbers of documents at which structures or ways of execution change: a word of a bitset (64),
-//! small and large partitions (4,096), chunks (65,536). On both sides of each the
-//! answers are those of plain arithmetic.
+//! Numbers of documents at which structures or plans change: a word of a bitset (64), small and
+//! large partitions (4,096), chunks (65,536). On both sides of each, queries give the answers of a
+//! scan over the numbers.
 
-use super::Place;
+use super::TestDir;
 use firndb::search::query::{all, and, asc, between, desc, eq, exists, gte, lt, not, or};
 use firndb::search::{Document, Facet, Filter, Hit, PartitionBuilder, Query, Reader, Schema};
 
-/// The fields of a document by its number: `up` rises, `mixed` takes many values in no order,
-/// `few` three, `some` is missing in four of five, `tags` has several.
+/// The values follow from the number of the document: `up` is the number, `mixed` has many values
+/// in no order, `few` has three values, `some` is missing in four of five documents, `tags` is
+/// multi-valued.
 const FIELDS: &str = "[fields]
     up = 'u64 full'
     mixed = 'u64 full'
@@ -45,7 +46,7 @@ fn build(size: u64) -> PartitionBuilder {
     builder
 }
 
-/// A condition, and the same as a function of the document's number.
+/// A filter, and the same condition as a function of the document's number.
 type Case = (Filter, fn(u64) -> bool);
 
 fn cases() -> Vec<Case> {
@@ -78,8 +79,8 @@ fn docs(reader: &Reader, query: &Query) -> Vec<u64> {
 }
 
 fn check(size: u64) {
-    let place = Place::new();
-    let (_, reader) = place.collection([("p", build(size))]);
+    let temp = TestDir::new();
+    let (_, reader) = temp.collection([("p", build(size))]);
     reader.verify().unwrap();
     for (filter, holds) in cases() {
         let label = format!("{size} documents, {filter}");
@@ -93,7 +94,7 @@ fn check(size: u64) {
         let query = Query::new(filter.clone()).order_by(asc("mixed")).limit(20);
         assert_eq!(docs(&reader, &query), ordered, "{label}");
         let mut ordered = expected.clone();
-        // Without a value: last.
+        // Documents without a value are last.
         ordered.sort_by_key(|&n| (some(n).is_none(), some(n).map(|v| -v), -(n as i64)));
         ordered.truncate(30);
         let query = Query::new(filter.clone()).order_by(desc("some")).order_by(desc("up"));
@@ -116,16 +117,16 @@ fn check(size: u64) {
 }
 
 #[test]
-fn words_of_bitsets() {
+fn answers_are_correct_around_the_size_of_a_bitset_word() {
     [1, 63, 64, 65, 127, 128, 129].into_iter().for_each(check);
 }
 
 #[test]
-fn small_and_large_partitions() {
+fn answers_are_correct_around_the_size_of_small_partitions() {
     [4_095, 4_096, 4_097].into_iter().for_each(check);
 }
 
 #[test]
-fn chunks() {
+fn answers_are_correct_around_the_size_of_a_chunk() {
     [65_535, 65_536, 65_537].into_iter().for_each(check);
 }

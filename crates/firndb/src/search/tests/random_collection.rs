@@ -1,10 +1,10 @@
 //! Random collections: a schema, generators of values for each field, partitions of documents, and
-//! the model that must answer as the collection does.
+//! the model of the same documents.
 //!
-//! The engine has ways of its own for partitions of different sizes, so collections come in three:
+//! The engine treats partitions of different sizes differently, so collections have three scales:
 //! see [`Scale`].
 
-use super::naive::{Doc, Model, compare};
+use super::reference::{Doc, Model, compare};
 use super::{Store, store};
 use crate::search::model::query::{OrderBy, Query, all, asc, desc};
 use crate::search::model::schema::{Field, Payload, Roles, Schema};
@@ -17,16 +17,16 @@ use std::fmt::Write;
 /// How large the partitions of a collection are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// Up to 3,000 documents, in up to 9 partitions: cheap, so that many are seen.
+    /// Up to 9 partitions of up to 3,000 documents: cheap, so that tests can use many.
     Small,
-    /// Around 5,000 documents, where plans are chosen by their costs.
+    /// Around 5,000 documents per partition, where plans are chosen by cost.
     Medium,
     /// One partition of more than 65,536 documents: several chunks.
     Large,
 }
 
 impl Scale {
-    /// Of four collections one is medium, of forty one is large.
+    /// About one of four collections is medium, and one of forty is large.
     pub fn of(seed: u64) -> Scale {
         match seed % 40 {
             39 => Scale::Large,
@@ -37,98 +37,99 @@ impl Scale {
 }
 
 /// A collection on a simulated disk, and its model.
-pub(crate) struct World {
-    pub plan: Plan,
+pub(crate) struct RandomCollection {
+    pub spec: CollectionSpec,
     pub store: Store,
     pub model: Model,
 }
 
-/// What partitions are made of.
-pub(crate) struct Plan {
+/// The schema, values and sizes of the partitions of a collection.
+pub(crate) struct CollectionSpec {
     pub schema: Schema,
-    /// One for each field: of the schema, or those that documents will bring.
+    /// One per field of the schema, or per field of the documents if the schema is dynamic.
     pub sources: Vec<Source>,
     pub sizes: Vec<usize>,
-    /// Payloads of up to so many bytes.
+    /// The maximum length of a payload in bytes.
     pub payload: usize,
-    /// Some partitions do not know the fields that none of their documents has.
-    pub forgetful: bool,
+    /// The schemas of some partitions omit the fields that none of their documents has.
+    pub omit_unused: bool,
 }
 
-/// Where the values of a field come from.
+/// Generates the values of a field.
 pub(crate) struct Source {
     pub field: Field,
     /// Distinct values, ascending.
     pub pool: Vec<Value>,
-    habit: Habit,
-    /// Documents without a value, in 100.
+    distribution: Distribution,
+    /// The share of documents without a value, in percent.
     missing: usize,
-    /// They stand together, so that fields have to do with each other.
-    together: bool,
-    /// Values of a document at most.
-    most: usize,
+    /// Documents without a value are consecutive, so that fields correlate.
+    clustered: bool,
+    /// The maximum number of values per document.
+    max_values: usize,
 }
 
-/// How documents choose from the pool.
+/// How documents choose values from the pool.
 #[derive(Clone, Copy, Debug)]
-enum Habit {
+enum Distribution {
     Uniform,
     /// The first values of the pool are much more frequent.
     Skewed,
-    /// Documents next to each other mostly share the value.
+    /// Neighbouring documents mostly have the same value.
     Runs,
     /// Almost all documents have the first value.
     Rare,
     /// Ascending with the document number.
-    Rising,
+    Ascending,
 }
 
-impl World {
-    pub fn new(rng: &mut Rng, scale: Scale) -> World {
-        let plan = Plan::new(rng, scale);
-        World::of(plan, rng)
+impl RandomCollection {
+    pub fn new(rng: &mut Rng, scale: Scale) -> RandomCollection {
+        let spec = CollectionSpec::new(rng, scale);
+        RandomCollection::of(spec, rng)
     }
 
-    pub fn of(plan: Plan, rng: &mut Rng) -> World {
+    pub fn of(spec: CollectionSpec, rng: &mut Rng) -> RandomCollection {
         let store = store();
         let mut parts = Vec::new();
         let mut change = store.collection.change().unwrap();
         let forced = FORCED.get();
         FORCED.set(Forced { forms: true, ..forced });
-        for (n, &size) in plan.sizes.iter().enumerate() {
+        for (n, &size) in spec.sizes.iter().enumerate() {
             let name = format!("{}{n}", rng.pick(&["p", "part-", "P.", "2013-", "_"]));
-            let (builder, docs) = plan.partition(rng, size);
+            let (builder, docs) = spec.partition(rng, size);
             change.put(&name, builder).unwrap();
             parts.push((name, docs));
         }
         FORCED.set(forced);
         change.commit().unwrap();
-        let model = Model::new(plan.fields(), parts);
-        World { plan, store, model }
+        let model = Model::new(spec.fields(), parts);
+        RandomCollection { spec, store, model }
     }
 
-    /// The schema and the sizes in words, for messages.
+    /// Describes the schema and the sizes, for messages.
     pub fn describe(&self) -> String {
-        let mut text = format!("partitions {:?} of {:?}\n", self.plan.sizes, self.model.names);
-        for source in &self.plan.sources {
-            let Source { field, pool, habit, missing, most, .. } = source;
+        let mut text = format!("partitions {:?} of {:?}\n", self.spec.sizes, self.model.names);
+        for source in &self.spec.sources {
+            let Source { field, pool, distribution, missing, max_values, .. } = source;
             let (distinct, roles) = (pool.len(), field.roles);
             let _ = writeln!(
                 text,
-                "{} {}: {distinct} values, {habit:?}, {missing}% missing, 0..={most}, {roles:?}",
+                "{} {}: {distinct} values, {distribution:?}, {missing}% missing, \
+                 0..={max_values}, {roles:?}",
                 field.name,
                 field.ty.name()
             );
         }
-        let Schema { dynamic, order, payload, points, .. } = &self.plan.schema;
+        let Schema { dynamic, order, payload, points, .. } = &self.spec.schema;
         let _ = writeln!(text, "dynamic {dynamic:?}, order {order:?}, payload {payload:?}");
         let _ = writeln!(text, "points {points:?}");
         text
     }
 }
 
-impl Plan {
-    pub fn new(rng: &mut Rng, scale: Scale) -> Plan {
+impl CollectionSpec {
+    pub fn new(rng: &mut Rng, scale: Scale) -> CollectionSpec {
         let dynamic = (rng.below(6) == 0).then(|| match rng.below(3) {
             0 => Roles::FULL,
             1 => Roles::FILTERABLE,
@@ -143,9 +144,9 @@ impl Plan {
             .map(|i| Source::new(rng, format!("f{i}"), dynamic, most_values))
             .collect();
         if dynamic.is_none() && rng.below(3) == 0 {
-            let place = rng.below(2) == 0;
-            sources.extend(["x", "y"].map(|name| match place {
-                true => Source::place(rng, name, most_values),
+            let dense = rng.below(2) == 0;
+            sources.extend(["x", "y"].map(|name| match dense {
+                true => Source::dense_coordinate(rng, name, most_values),
                 false => Source::coordinate(rng, name, most_values),
             }));
         }
@@ -170,14 +171,14 @@ impl Plan {
         if schema.field("x").is_some() {
             schema = schema.point("y", "x").unwrap();
         }
-        Plan { schema, sources, sizes, payload, forgetful: true }
+        CollectionSpec { schema, sources, sizes, payload, omit_unused: true }
     }
 
     pub fn fields(&self) -> Vec<Field> {
         self.sources.iter().map(|s| s.field.clone()).collect()
     }
 
-    /// A partition of `size` documents, and the documents as it will number them.
+    /// A builder with `size` documents, and the documents in the order of the partition.
     pub fn partition(&self, rng: &mut Rng, size: usize) -> (PartitionBuilder, Vec<Doc>) {
         let docs: Vec<Doc> = (0..size).map(|n| self.document(rng, n, size)).collect();
         let schema = self.known_schema(&docs);
@@ -185,11 +186,11 @@ impl Plan {
         (builder, self.in_order(&schema, docs))
     }
 
-    /// A builder that was given these documents.
+    /// A builder with these documents.
     pub fn build(&self, schema: Schema, rng: &mut Rng, docs: &[Doc]) -> PartitionBuilder {
         let mut builder = PartitionBuilder::new(schema);
         for doc in docs {
-            builder.add(&self.spell(rng, doc)).unwrap();
+            builder.add(&self.document_for(rng, doc)).unwrap();
         }
         assert_eq!(builder.len() as usize, docs.len());
         builder
@@ -199,13 +200,13 @@ impl Plan {
     pub fn known_schema(&self, docs: &[Doc]) -> Schema {
         let mut schema = self.schema.clone();
         let points = std::mem::take(&mut schema.points);
-        let brought = |name: &str| {
+        let has_values = |name: &str| {
             let i = self.sources.iter().position(|s| s.field.name == name).unwrap();
             docs.iter().any(|doc| !doc.values[i].is_empty())
         };
-        if schema.is_dynamic() || (self.forgetful && docs.len() % 2 == 1) {
-            schema.order.retain(|key| brought(&key.field));
-            schema.fields.retain(|field| brought(&field.name));
+        if schema.is_dynamic() || (self.omit_unused && docs.len() % 2 == 1) {
+            schema.order.retain(|key| has_values(&key.field));
+            schema.fields.retain(|field| has_values(&field.name));
         }
         if let (false, Some((x, _)), Some((y, _))) =
             (points.is_empty(), schema.field("x"), schema.field("y"))
@@ -215,7 +216,7 @@ impl Plan {
         schema
     }
 
-    /// The documents in the order in which a partition of this schema keeps them.
+    /// The documents in the order of a partition with this schema.
     pub fn in_order(&self, schema: &Schema, docs: Vec<Doc>) -> Vec<Doc> {
         let model = Model::new(self.fields(), vec![(String::new(), docs)]);
         let order = model.ordered(&Query { order: schema.order.clone(), ..Query::new(all()) });
@@ -233,16 +234,17 @@ impl Plan {
         Doc { values, payload }
     }
 
-    /// The document as a careless user might give it: repeated values, numbers of another type.
-    fn spell(&self, rng: &mut Rng, doc: &Doc) -> Document {
+    /// A document with these values. Some have repeated values, and values of another type that
+    /// convert.
+    fn document_for(&self, rng: &mut Rng, doc: &Doc) -> Document {
         let mut document = Document::new().payload(doc.payload.clone());
         for (source, values) in self.sources.iter().zip(&doc.values) {
             let name = source.field.name.as_str();
-            let careless = !self.schema.is_dynamic() && rng.below(8) == 0;
+            let varied = !self.schema.is_dynamic() && rng.below(8) == 0;
             for value in values.iter().rev() {
-                document.push(name, if careless { respelled(value) } else { value.clone() });
+                document.push(name, if varied { converted(value) } else { value.clone() });
             }
-            if source.field.multi && careless {
+            if source.field.multi && varied {
                 values.iter().for_each(|value| document.push(name, value.clone()));
             }
         }
@@ -250,8 +252,8 @@ impl Plan {
     }
 }
 
-/// The same value in another type, if there is one.
-fn respelled(value: &Value) -> Value {
+/// The same value in another type, if one has it.
+fn converted(value: &Value) -> Value {
     match value {
         Value::I64(v) if *v >= 0 => Value::U64(*v as u64),
         Value::U64(v) if i64::try_from(*v).is_ok() => Value::I64(*v as i64),
@@ -285,28 +287,34 @@ impl Source {
         let cardinality = *rng.pick(&[1, 2, 3, 10, 60, 300, most_values]);
         let count = 1 + rng.below(cardinality);
         let missing = if field.nullable { *rng.pick(&[0, 0, 5, 50, 99, 100]) } else { 0 };
-        let most = if multi { *rng.pick(&[1, 2, 5, 30]) } else { 1 };
-        let habits = [Habit::Uniform, Habit::Skewed, Habit::Runs, Habit::Rare, Habit::Rising];
-        let (habit, together) = (*rng.pick(&habits), rng.below(3) == 0);
-        Source { field, pool: pool(rng, ty, count), habit, missing, together, most }
+        let max_values = if multi { *rng.pick(&[1, 2, 5, 30]) } else { 1 };
+        let distributions = [
+            Distribution::Uniform,
+            Distribution::Skewed,
+            Distribution::Runs,
+            Distribution::Rare,
+            Distribution::Ascending,
+        ];
+        let (distribution, clustered) = (*rng.pick(&distributions), rng.below(3) == 0);
+        Source { field, pool: pool(rng, ty, count), distribution, missing, clustered, max_values }
     }
 
-    /// A part of a point.
+    /// A field of a point.
     fn coordinate(rng: &mut Rng, name: &str, most_values: usize) -> Source {
         loop {
-            let Source { pool, habit, missing, together, field, .. } =
+            let Source { pool, distribution, missing, clustered, field, .. } =
                 Source::new(rng, name.into(), None, most_values);
             if field.ty.is_fixed() {
                 let stored = rng.below(3) == 0;
                 let roles = Roles { stored, ..Roles::FILTERABLE };
                 let field = Field { roles, multi: false, ..field };
-                return Source { field, pool, habit, missing, together, most: 1 };
+                return Source { field, pool, distribution, missing, clustered, max_values: 1 };
             }
         }
     }
 
-    /// A part of a point that may hold values: many keys near each other.
-    fn place(rng: &mut Rng, name: &str, most_values: usize) -> Source {
+    /// A field of a point that may hold values: many keys close to each other.
+    fn dense_coordinate(rng: &mut Rng, name: &str, most_values: usize) -> Source {
         let mut field = Field::new(name, Type::I64, Roles::FILTERABLE);
         field.nullable = rng.below(2) == 0;
         let missing = if field.nullable { *rng.pick(&[0, 5, 50]) } else { 0 };
@@ -314,12 +322,13 @@ impl Source {
         let start = rng.below(2_000) as i64 - 1_000;
         let value = |i: usize| Value::I64(start + (i * step + i % 3 % step) as i64);
         let pool = (0..count).map(value).collect();
-        let (habit, together) = (*rng.pick(&[Habit::Uniform, Habit::Skewed]), rng.below(3) == 0);
-        Source { field, pool, habit, missing, together, most: 1 }
+        let (distribution, clustered) =
+            (*rng.pick(&[Distribution::Uniform, Distribution::Skewed]), rng.below(3) == 0);
+        Source { field, pool, distribution, missing, clustered, max_values: 1 }
     }
 
-    /// A field of which every document has one of many fixed-width values: for wide ranges over
-    /// lists or over a column that is scanned.
+    /// A field with one of many fixed-width values in every document, for wide ranges over lists or
+    /// over a scanned column.
     fn wide(rng: &mut Rng, dynamic: Option<Roles>) -> Source {
         let ty = *rng.pick(&[Type::I64, Type::U64, Type::F64, Type::Timestamp]);
         let mut field = Field::new("wide", ty, dynamic.unwrap_or(Roles::FULL));
@@ -329,17 +338,25 @@ impl Source {
         field.scanned = dynamic.is_none() && rng.below(2) == 0;
         let more = *rng.pick(&[10, 1_000, 100_000]);
         let count = 65 + rng.below(more);
-        let habit = *rng.pick(&[Habit::Uniform, Habit::Skewed, Habit::Uniform]);
-        Source { field, pool: pool(rng, ty, count), habit, missing: 0, together: false, most: 1 }
+        let distribution =
+            *rng.pick(&[Distribution::Uniform, Distribution::Skewed, Distribution::Uniform]);
+        Source {
+            field,
+            pool: pool(rng, ty, count),
+            distribution,
+            missing: 0,
+            clustered: false,
+            max_values: 1,
+        }
     }
 
     /// The values of document `n` of `size`: ascending, distinct.
     fn values(&self, rng: &mut Rng, n: usize, size: usize) -> Vec<Value> {
-        let chance = if self.together { n * 100 / size } else { rng.below(100) };
+        let chance = if self.clustered { n * 100 / size } else { rng.below(100) };
         if chance < self.missing {
             return Vec::new();
         }
-        let count = if self.field.multi { rng.below(self.most + 1) } else { 1 };
+        let count = if self.field.multi { rng.below(self.max_values + 1) } else { 1 };
         let mut picks: Vec<usize> = (0..count).map(|_| self.pick(rng, n, size)).collect();
         picks.sort_unstable();
         picks.dedup();
@@ -348,22 +365,22 @@ impl Source {
 
     fn pick(&self, rng: &mut Rng, n: usize, size: usize) -> usize {
         let distinct = self.pool.len();
-        match self.habit {
-            Habit::Uniform => rng.below(distinct),
-            Habit::Skewed => {
+        match self.distribution {
+            Distribution::Uniform => rng.below(distinct),
+            Distribution::Skewed => {
                 let most = 1 + rng.below(distinct);
                 rng.below(most)
             }
-            Habit::Runs if rng.below(50) == 0 => rng.below(distinct),
-            Habit::Runs => (n / 97).wrapping_mul(7) % distinct,
-            Habit::Rare if rng.below(40) == 0 => rng.below(distinct),
-            Habit::Rare => 0,
-            Habit::Rising => n * distinct / size,
+            Distribution::Runs if rng.below(50) == 0 => rng.below(distinct),
+            Distribution::Runs => (n / 97).wrapping_mul(7) % distinct,
+            Distribution::Rare if rng.below(40) == 0 => rng.below(distinct),
+            Distribution::Rare => 0,
+            Distribution::Ascending => n * distinct / size,
         }
     }
 }
 
-/// Up to `count` distinct values, ascending, as a partition gives them back.
+/// Up to `count` distinct values, ascending, in the form that a partition returns.
 fn pool(rng: &mut Rng, ty: Type, count: usize) -> Vec<Value> {
     let dense = rng.below(2) == 0;
     let start = rng.below(1_000) as i64 - 500;

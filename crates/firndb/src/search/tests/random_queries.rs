@@ -1,6 +1,6 @@
-//! Random questions about a random collection, with literals mostly from its data.
+//! Random queries of a random collection, with literals mostly from its data.
 
-use super::world::{Source, World};
+use super::random_collection::{RandomCollection, Source};
 use crate::search::model::query::{Filter, Op, OrderBy, Query, asc, desc, not};
 use crate::search::model::schema::{Field, Schema};
 use crate::search::model::types::Type;
@@ -10,8 +10,8 @@ use crate::search::{Facet, GroupBy};
 
 const OPS: [Op; 5] = [Op::Eq, Op::Lt, Op::Lte, Op::Gt, Op::Gte];
 
-/// Asks about the fields of one collection.
-pub(crate) struct Asker<'a> {
+/// Generates queries of the fields of one collection.
+pub(crate) struct QueryGenerator<'a> {
     filterable: Vec<&'a Source>,
     sortable: Vec<&'a Field>,
     /// Every field, for groups and aggregates.
@@ -21,17 +21,17 @@ pub(crate) struct Asker<'a> {
     documents: usize,
 }
 
-impl<'a> Asker<'a> {
-    /// `known`: a field that no document has may be unknown to the collection.
-    pub fn new(world: &'a World, known: &Schema) -> Asker<'a> {
-        let sources = || world.plan.sources.iter().filter(|s| known.field(&s.field.name).is_some());
+impl<'a> QueryGenerator<'a> {
+    /// `known` is the schema of the collection, which may lack a field that no document has.
+    pub fn new(case: &'a RandomCollection, known: &Schema) -> QueryGenerator<'a> {
+        let sources = || case.spec.sources.iter().filter(|s| known.field(&s.field.name).is_some());
         let fields = || sources().map(|source| &source.field);
-        Asker {
+        QueryGenerator {
             filterable: sources().filter(|s| s.field.roles.filterable).collect(),
             all: fields().collect(),
             sortable: fields().filter(|f| f.roles.sortable).collect(),
             readable: fields().filter(|f| f.roles.stored || f.roles.sortable).collect(),
-            documents: world.model.docs.len(),
+            documents: case.model.docs.len(),
         }
     }
 
@@ -49,7 +49,7 @@ impl<'a> Asker<'a> {
         self.filter_of(rng, depth)
     }
 
-    /// Ranges of both parts of a point, and perhaps something else.
+    /// Ranges of both fields of a point, perhaps with other conditions.
     fn window(&self, rng: &mut Rng) -> Filter {
         let mut parts = Vec::new();
         for source in self.filterable.iter().filter(|s| ["x", "y"].contains(&&*s.field.name)) {
@@ -70,7 +70,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Many conditions at once, each of which most documents satisfy, so that some satisfy all.
+    /// A conjunction of many conditions. Most documents satisfy each, so that some satisfy all.
     fn many(&self, rng: &mut Rng) -> Filter {
         let part = |rng: &mut Rng| match rng.below(3) {
             0 => not(self.needle(rng)),
@@ -81,7 +81,7 @@ impl<'a> Asker<'a> {
         Filter::And((0..parts).map(|_| part(rng)).collect())
     }
 
-    /// A few values that stand near each other: a condition that a plan may start with.
+    /// A few values close to each other: a selective condition, which a plan may start with.
     fn needle(&self, rng: &mut Rng) -> Filter {
         let source = *rng.pick(&self.filterable);
         let (first, step) = (rng.below(source.pool.len()), 1 + rng.below(3));
@@ -129,7 +129,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// A query for a page; `after` is left to the caller.
+    /// A query for a page. Callers set `after`.
     pub fn query(&self, rng: &mut Rng) -> Query {
         let mut query = Query::new(self.filter(rng));
         query.order = self.order(rng);
@@ -183,7 +183,8 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// A literal to compare the field with: of the data, next to it, anything, of another type.
+/// A literal to compare the field with: a value of the data, one next to it, a random value, or one
+/// of another type.
 fn literal(rng: &mut Rng, source: &Source) -> Value {
     let ty = source.field.ty;
     let value = match rng.below(8) {
@@ -210,7 +211,7 @@ fn literal(rng: &mut Rng, source: &Source) -> Value {
     }
 }
 
-/// A value next to this one.
+/// A neighbouring value.
 fn near(rng: &mut Rng, value: &Value) -> Value {
     let up = rng.below(2) == 0;
     match value {
@@ -228,7 +229,7 @@ fn near(rng: &mut Rng, value: &Value) -> Value {
     }
 }
 
-/// The beginning of a value of the data, or anything.
+/// The first characters of a value of the data, or of a random one.
 fn prefix(rng: &mut Rng, source: &Source) -> Value {
     let cut = rng.below(5);
     match literal(rng, source) {

@@ -1,5 +1,5 @@
-//! Files on a shelf: a disk to read from, whose files a test can damage cheaply, and a small
-//! collection with a battery of questions that touch every structure in it.
+//! Sample collections for tests of damage: their files in memory, a read-only disk that serves
+//! them, and queries that read every structure in them.
 
 use super::{DIR, Store, store};
 use crate::disk::{
@@ -22,15 +22,15 @@ use std::sync::Arc;
 /// The files of a collection.
 pub(crate) type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// A disk that nobody writes to.
+/// A disk that serves files from memory and refuses every write.
 #[derive(Debug)]
-struct Shelf(Files);
+struct ReadOnlyDisk(Files);
 
 fn read_only(path: &Path) -> Error {
     Error::io("write to", path, io::ErrorKind::ReadOnlyFilesystem.into())
 }
 
-impl Disk for Shelf {
+impl Disk for ReadOnlyDisk {
     fn hold(self: Arc<Self>, _: &Path) -> Result<DiskRef> {
         Ok(self)
     }
@@ -148,9 +148,9 @@ impl Disk for Shelf {
     }
 }
 
-/// Opens the collection that these files are.
+/// Opens the collection in these files.
 pub(crate) fn reader(files: &Files) -> Result<Reader> {
-    let disk: DiskRef = Arc::new(Shelf(files.clone()));
+    let disk: DiskRef = Arc::new(ReadOnlyDisk(files.clone()));
     Ok(Collection::open_on(disk, Path::new(DIR))?.reader())
 }
 
@@ -170,7 +170,7 @@ fn schema(payload: Payload) -> Schema {
     Schema::new(fields).unwrap().payload(payload)
 }
 
-/// A schema with a point, too, which holds values.
+/// The schema with a point that holds values.
 fn with_point(mut schema: Schema) -> Schema {
     for name in ["lat", "lon"] {
         schema.add(Field::new(name, Type::I64, Roles::FILTERABLE).nullable()).unwrap();
@@ -179,14 +179,14 @@ fn with_point(mut schema: Schema) -> Schema {
 }
 
 /// A schema with fewer fields.
-fn few() -> Schema {
+fn small_schema() -> Schema {
     let mut schema = schema(Payload::Raw);
     schema.fields.retain(|field| ["n", "word", "day"].contains(&field.name.as_str()));
     schema
 }
 
 fn values(n: u64) -> Vec<(&'static str, Value)> {
-    // In large partitions some fields have so many keys that their columns are not scanned.
+    // Large partitions have too many keys in some fields for their columns to be scanned.
     let large = n / 10_000;
     let mut values = vec![
         ("day", Value::Timestamp((n / 20) as i64 * 86_400_000_000)),
@@ -201,7 +201,7 @@ fn values(n: u64) -> Vec<(&'static str, Value)> {
     if !n.is_multiple_of(5) {
         values.push(("on", Value::Bool(n < 40 || n.is_multiple_of(2))));
     }
-    // In large partitions bitsets and divided lists.
+    // These get bitsets and divided lists in large partitions.
     values.extend(
         [9, 11, 70, 90]
             .into_iter()
@@ -216,7 +216,7 @@ fn values(n: u64) -> Vec<(&'static str, Value)> {
     values
 }
 
-/// A partition with every form of postings that small partitions have.
+/// A partition whose postings have every form that occurs in small partitions.
 fn partition(schema: Schema, documents: u64) -> PartitionBuilder {
     partition_from(0, schema, documents)
 }
@@ -244,22 +244,22 @@ pub(crate) fn files() -> Files {
     change.put("b", partition(schema(zstd), 90)).unwrap();
     let ordered = schema(Payload::Raw).order_by([desc("n"), asc("day")]).unwrap();
     change.put("c", partition(ordered, 70)).unwrap();
-    // From four partitions on a set has statistics of values.
-    change.put("d", partition(few(), 8)).unwrap();
-    change.put("e", partition_from(8, few(), 8)).unwrap();
-    change.put("f", partition(few(), 0)).unwrap();
-    let mut place = few();
-    place.fields.retain(|field| field.name == "day");
+    // A set of at least four partitions has statistics of values.
+    change.put("d", partition(small_schema(), 8)).unwrap();
+    change.put("e", partition_from(8, small_schema(), 8)).unwrap();
+    change.put("f", partition(small_schema(), 0)).unwrap();
+    let mut located = small_schema();
+    located.fields.retain(|field| field.name == "day");
     let forced = FORCED.get();
     FORCED.set(Forced { forms: true, ..forced });
-    change.put("g", partition(with_point(place), 290)).unwrap();
+    change.put("g", partition(with_point(located), 290)).unwrap();
     FORCED.set(forced);
     change.commit().unwrap();
     disk.files().into_iter().filter(|(_, bytes)| !bytes.is_empty()).collect()
 }
 
-/// The files of a collection of one partition. From 4,097 documents on queries choose among plans;
-/// from 65,536 on there are several chunks, payloads under several checksums.
+/// The files of a collection of one partition. With at least 4,097 documents queries choose among
+/// plans; with more than 65,536 the partition has several chunks and several checksums of payloads.
 pub(crate) fn large_files(documents: u64) -> Files {
     let Store { disk, collection } = store();
     let mut change = collection.change().unwrap();
@@ -268,7 +268,7 @@ pub(crate) fn large_files(documents: u64) -> Files {
     disk.files().into_iter().filter(|(_, bytes)| !bytes.is_empty()).collect()
 }
 
-/// A question and its name.
+/// A named query. It returns its answer as text.
 type Question = (&'static str, fn(&Reader) -> Result<String>);
 
 fn count(reader: &Reader, filter: Filter) -> Result<String> {
@@ -290,7 +290,7 @@ fn groups(reader: &Reader, fields: [&str; 2], aggregate: &str) -> Result<String>
     reader.group_by(&all(), &by).map(|groups| format!("{groups:?}"))
 }
 
-/// What `read` gives for some documents of every partition.
+/// The results of `read` for some documents of every partition.
 fn documents<T: std::fmt::Debug>(
     reader: &Reader,
     read: impl Fn(Hit) -> Result<T>,
@@ -304,8 +304,8 @@ fn documents<T: std::fmt::Debug>(
     Ok(text)
 }
 
-/// Questions that touch every structure.
-pub(crate) const BATTERY: [Question; 39] = [
+/// Queries that together read every structure.
+pub(crate) const QUESTIONS: [Question; 39] = [
     ("partitions", |r| Ok(format!("{:?}", r.partitions()))),
     ("all", |r| count(r, all())),
     ("a word", |r| count(r, eq("word", "w7"))),
@@ -358,10 +358,10 @@ pub(crate) const BATTERY: [Question; 39] = [
     ("more values", |r| documents(r, |hit| Ok((r.value(hit, "n")?, r.value(hit, "ratio")?)))),
 ];
 
-/// The answers to the whole battery.
+/// The answers to all [`QUESTIONS`], or the error of opening the collection.
 pub(crate) fn answers(files: &Files) -> Vec<Result<String>> {
     match reader(files) {
-        Ok(reader) => BATTERY.iter().map(|(_, ask)| ask(&reader)).collect(),
+        Ok(reader) => QUESTIONS.iter().map(|(_, query)| query(&reader)).collect(),
         Err(e) => vec![Err(e)],
     }
 }

@@ -1,7 +1,6 @@
-//! A collection without structures: documents in a list, every question answered by looking at all
-//! of them. Slow, and simple enough to be believed; it shares no code with the engine, not even the
-//! comparison of values. The one thing that it prepares is the order of a field's values: each
-//! document has their numbers, so that values are compared once and not for each question.
+//! A reference model of a collection: a list of documents, which every query scans. It is slow, but
+//! obviously correct, and shares no code with the engine, not even the comparison of values. Its
+//! only preparation is to sort and number the values of a field, so that queries compare numbers.
 
 use crate::search::model::query::{Cursor, Filter, Op, OrderBy, Query};
 use crate::search::model::schema::Field;
@@ -12,46 +11,46 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// A document: for each field of the model its values, ascending and distinct.
+/// A document: the values of each field of the model, ascending and distinct.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Doc {
     pub values: Vec<Vec<Value>>,
     pub payload: Vec<u8>,
 }
 
-/// A collection: partitions in the order of their names, documents in theirs.
+/// A collection: partitions in the order of their names, and their documents in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     pub fields: Vec<Field>,
     pub names: Vec<String>,
     pub docs: Vec<Doc>,
-    /// Where each document is.
+    /// The partition and the number of each document.
     pub hits: Vec<Hit>,
-    /// For each field, once a question needs it.
+    /// One per field, computed for the first query that needs it.
     columns: Vec<OnceLock<Column>>,
 }
 
-/// A field of all documents.
+/// The values of a field in all documents.
 #[derive(Clone, Debug)]
 struct Column {
     /// The distinct values, ascending.
     values: Vec<Value>,
-    /// Document d has the values of the numbers `numbers[starts[d]..starts[d + 1]]`.
+    /// The values of document `d` have the numbers `numbers[starts[d]..starts[d + 1]]`.
     starts: Vec<usize>,
     numbers: Vec<u32>,
 }
 
-/// The number of no value, which comes last.
+/// The number that stands for a missing value, which sorts last.
 const MISSING: u32 = u32::MAX;
 
 impl Column {
-    fn of(&self, place: usize) -> &[u32] {
-        &self.numbers[self.starts[place]..self.starts[place + 1]]
+    fn of(&self, index: usize) -> &[u32] {
+        &self.numbers[self.starts[index]..self.starts[index + 1]]
     }
 
     /// The smallest value.
-    fn first(&self, place: usize) -> u32 {
-        self.of(place).first().copied().unwrap_or(MISSING)
+    fn first(&self, index: usize) -> u32 {
+        self.of(index).first().copied().unwrap_or(MISSING)
     }
 
     fn value(&self, number: u32) -> Option<&Value> {
@@ -94,8 +93,8 @@ impl Model {
         })
     }
 
-    /// The number of a hit in `docs`.
-    pub fn place(&self, hit: Hit) -> usize {
+    /// The index of a hit in `docs`.
+    pub fn index(&self, hit: Hit) -> usize {
         self.hits.binary_search(&hit).unwrap()
     }
 
@@ -119,7 +118,7 @@ impl Model {
     fn any(&self, field: &str, holds: impl Fn(&Value) -> bool) -> Vec<bool> {
         let column = self.column(field);
         let held: Vec<bool> = column.values.iter().map(holds).collect();
-        let any = |place| column.of(place).iter().any(|&number| held[number as usize]);
+        let any = |index| column.of(index).iter().any(|&number| held[number as usize]);
         (0..self.docs.len()).map(any).collect()
     }
 
@@ -132,13 +131,13 @@ impl Model {
         held
     }
 
-    /// Numbers of the documents that satisfy the filter, in document order.
+    /// The indexes of the documents that satisfy the filter, in document order.
     pub fn matching(&self, filter: &Filter) -> Vec<usize> {
         let held = self.satisfies(filter);
         (0..held.len()).filter(|&i| held[i]).collect()
     }
 
-    /// All matches of a query in its order; `after`, `skip` and `limit` are not applied.
+    /// All matches of a query in its order. Ignores `after`, `skip` and `limit`.
     pub fn ordered(&self, query: &Query) -> Vec<usize> {
         let order = order(query);
         let mut found = self.matching(&query.filter);
@@ -157,8 +156,8 @@ impl Model {
         found
     }
 
-    fn keys(&self, order: &[&OrderBy], place: usize) -> Vec<Option<&Value>> {
-        let values = &self.docs[place].values;
+    fn keys(&self, order: &[&OrderBy], index: usize) -> Vec<Option<&Value>> {
+        let values = &self.docs[index].values;
         order.iter().map(|key| values[self.field(&key.field)].first()).collect()
     }
 
@@ -167,32 +166,32 @@ impl Model {
         let mut found = self.ordered(query);
         if let Some(cursor) = &query.after {
             let cursor = self.resumed(query, cursor, &found);
-            found.retain(|&place| self.is_after(query, &cursor, place));
+            found.retain(|&index| self.is_after(query, &cursor, index));
         }
         let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
         found.into_iter().skip(query.skip as usize).take(limit).map(|i| self.hits[i]).collect()
     }
 
-    /// The place of a cursor. If no document of its keys is there any more, it is where the one
-    /// match of these keys is, if there is one.
+    /// The cursor to resume from. If its document no longer exists and exactly one match has its
+    /// keys, that is the cursor of this match.
     fn resumed(&self, query: &Query, cursor: &Cursor, found: &[usize]) -> Cursor {
         let text =
             |cursor: Cursor| Cursor { partition: String::new(), doc: 0, ..cursor }.to_string();
         let keys = text(cursor.clone());
-        let at = |&place: &usize| self.cursor(query, self.hits[place]);
-        let is_there = (0..self.hits.len()).any(|place| at(&place) == *cursor);
+        let at = |&index: &usize| self.cursor(query, self.hits[index]);
+        let exists = (0..self.hits.len()).any(|index| at(&index) == *cursor);
         let mut alike = found.iter().map(at).filter(|other| text(other.clone()) == keys);
         match (alike.next(), alike.next()) {
-            (Some(one), None) if !cursor.keys.is_empty() && !is_there => one,
+            (Some(one), None) if !cursor.keys.is_empty() && !exists => one,
             _ => cursor.clone(),
         }
     }
 
-    fn is_after(&self, query: &Query, cursor: &Cursor, place: usize) -> bool {
+    fn is_after(&self, query: &Query, cursor: &Cursor, index: usize) -> bool {
         let keys: Vec<Option<&Value>> = cursor.keys.iter().map(Option::as_ref).collect();
-        let hit = self.hits[place];
+        let hit = self.hits[index];
         let order = order(query);
-        compare_keys(&order, &self.keys(&order, place), &keys)
+        compare_keys(&order, &self.keys(&order, index), &keys)
             .then_with(|| self.names[hit.partition as usize].cmp(&cursor.partition))
             .then_with(|| hit.doc.cmp(&cursor.doc))
             .is_gt()
@@ -200,7 +199,7 @@ impl Model {
 
     pub fn cursor(&self, query: &Query, hit: Hit) -> Cursor {
         let keys =
-            self.keys(&order(query), self.place(hit)).into_iter().map(Option::<&Value>::cloned);
+            self.keys(&order(query), self.index(hit)).into_iter().map(Option::<&Value>::cloned);
         let partition = self.names[hit.partition as usize].clone();
         Cursor { keys: keys.collect(), partition, doc: hit.doc }
     }
@@ -209,9 +208,9 @@ impl Model {
         let filter = if facet.disjunctive { without(filter, &facet.field) } else { filter.clone() };
         let column = self.column(&facet.field);
         let (mut counts, mut missing) = (vec![0; column.values.len()], 0);
-        for place in self.matching(&filter) {
-            missing += u64::from(column.of(place).is_empty());
-            column.of(place).iter().for_each(|&number| counts[number as usize] += 1);
+        for index in self.matching(&filter) {
+            missing += u64::from(column.of(index).is_empty());
+            column.of(index).iter().for_each(|&number| counts[number as usize] += 1);
         }
         let counts = column.values.iter().cloned().zip(counts);
         let mut values: Vec<(Value, u64)> = counts.filter(|(_, count)| *count > 0).collect();
@@ -225,14 +224,14 @@ impl Model {
         self.aggregate_of(&self.matching(filter), field)
     }
 
-    fn aggregate_of(&self, places: &[usize], field: &str) -> Aggregate {
+    fn aggregate_of(&self, indexes: &[usize], field: &str) -> Aggregate {
         let i = self.field(field);
-        let values = || places.iter().flat_map(|&place| &self.docs[place].values[i]);
+        let values = || indexes.iter().flat_map(|&index| &self.docs[index].values[i]);
         let count = values().count() as u64;
         let sum = match self.fields[i].ty {
             _ if count == 0 => None,
             Type::I64 | Type::U64 => Some(Number::Int(values().map(integer).sum())),
-            Type::F64 => Some(Number::Float(self.sum_by_partition(places, i))),
+            Type::F64 => Some(Number::Float(self.sum_by_partition(indexes, i))),
             _ => None,
         };
         let number = sum.map(|sum| match sum {
@@ -241,21 +240,21 @@ impl Model {
         });
         let avg = number.map(|sum| sum / count as f64);
         let column = self.column(field);
-        let numbers = || places.iter().flat_map(|&place| column.of(place));
+        let numbers = || indexes.iter().flat_map(|&index| column.of(index));
         let value = |number: Option<&u32>| number.and_then(|&n| column.value(n)).cloned();
         let (min, max) = (value(numbers().min()), value(numbers().max()));
         Aggregate { count, min, max, sum, avg }
     }
 
-    /// Floats are added in document order within a partition, then partition by partition.
-    fn sum_by_partition(&self, places: &[usize], field: usize) -> f64 {
+    /// Adds floats in document order within a partition, then the sums of the partitions.
+    fn sum_by_partition(&self, indexes: &[usize], field: usize) -> f64 {
         let same = |a: &usize, b: &usize| self.hits[*a].partition == self.hits[*b].partition;
         let float = |value: &Value| match value {
             Value::F64(v) => *v,
-            other => panic!("{other} is no float"),
+            other => panic!("{other} is not a float"),
         };
-        let parts = places.chunk_by(same).map(|part| {
-            let values = part.iter().flat_map(|&place| &self.docs[place].values[field]);
+        let parts = indexes.chunk_by(same).map(|part| {
+            let values = part.iter().flat_map(|&index| &self.docs[index].values[field]);
             values.fold(0.0, |sum, v| sum + float(v))
         });
         parts.fold(0.0, |sum, part| sum + part)
@@ -264,10 +263,10 @@ impl Model {
     pub fn group_by(&self, filter: &Filter, by: &GroupBy) -> Vec<Group> {
         let columns: Vec<&Column> = by.fields.iter().map(|name| self.column(name)).collect();
         let mut groups: BTreeMap<Vec<u32>, Vec<usize>> = BTreeMap::new();
-        for place in self.matching(filter) {
+        for index in self.matching(filter) {
             let mut keys = vec![Vec::new()];
             for column in &columns {
-                let numbers = match column.of(place) {
+                let numbers = match column.of(index) {
                     [] => &[MISSING],
                     numbers => numbers,
                 };
@@ -276,19 +275,19 @@ impl Model {
                 });
                 keys = longer.collect();
             }
-            keys.into_iter().for_each(|key| groups.entry(key).or_default().push(place));
+            keys.into_iter().for_each(|key| groups.entry(key).or_default().push(index));
         }
         let value = |(column, number): (&&Column, u32)| column.value(number).cloned();
-        let group = |(key, places): (Vec<u32>, Vec<usize>)| Group {
+        let group = |(key, indexes): (Vec<u32>, Vec<usize>)| Group {
             key: columns.iter().zip(key).map(value).collect(),
-            count: places.len() as u64,
-            aggregates: by.aggregates.iter().map(|f| self.aggregate_of(&places, f)).collect(),
+            count: indexes.len() as u64,
+            aggregates: by.aggregates.iter().map(|f| self.aggregate_of(&indexes, f)).collect(),
         };
         groups.into_iter().map(group).collect()
     }
 }
 
-/// The keys of a query's order; a field that comes again decides nothing and is left out.
+/// The keys of a query's order, without repeated fields, which decide nothing.
 fn order(query: &Query) -> Vec<&OrderBy> {
     let mut order: Vec<&OrderBy> = Vec::new();
     for key in &query.order {
@@ -308,7 +307,7 @@ fn compare_keys(order: &[&OrderBy], a: &[Option<&Value>], b: &[Option<&Value>]) 
     orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// The filter without the parts of its outermost `and` that are on `field` alone.
+/// The filter without the parts of its outermost `and` that are conditions on `field` only.
 fn without(filter: &Filter, field: &str) -> Filter {
     if let Filter::And(parts) = filter {
         return Filter::And(parts.iter().map(|p| without(p, field)).collect());
@@ -318,7 +317,7 @@ fn without(filter: &Filter, field: &str) -> Filter {
     if own { Filter::All } else { filter.clone() }
 }
 
-/// The fields that the conditions of a filter are on; `None` for `all` and for empty lists.
+/// The fields of the conditions of a filter, and `None` for `all` and for empty lists.
 fn names(filter: &Filter) -> Vec<Option<&str>> {
     match filter {
         Filter::All => vec![None],
@@ -343,7 +342,7 @@ fn matches_op(op: Op, order: Ordering) -> bool {
     }
 }
 
-/// Compares values of comparable types, numbers as the real numbers that they are.
+/// Compares values of comparable types. Numbers compare by their exact values.
 pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
@@ -358,7 +357,7 @@ pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
 }
 
 fn compare_float(float: f64, integer: i128) -> Ordering {
-    // 64-bit integers are far inside this range, and casts within it are exact.
+    // The range includes all 64-bit integers, and casts within it are exact.
     let whole = float.trunc().clamp(-1e30, 1e30) as i128;
     whole.cmp(&integer).then_with(|| float.partial_cmp(&float.trunc()).unwrap())
 }
@@ -367,7 +366,7 @@ fn integer(value: &Value) -> i128 {
     match value {
         Value::I64(v) => i128::from(*v),
         Value::U64(v) => i128::from(*v),
-        other => panic!("{other} is no number"),
+        other => panic!("{other} is not a number"),
     }
 }
 
@@ -380,7 +379,7 @@ fn bytes(value: &Value) -> &[u8] {
 }
 
 #[test]
-fn numbers_compare_as_real_numbers() {
+fn numbers_of_different_types_compare_by_exact_value() {
     let two53 = 9_007_199_254_740_992i64;
     for (a, b, expected) in [
         (Value::I64(10), Value::F64(10.5), Ordering::Less),

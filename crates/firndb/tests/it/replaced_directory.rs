@@ -1,6 +1,6 @@
-//! A new collection is deployed by a rename, or by a symbolic link, while the old one is open.
+//! A new collection replaces an open one, by a rename or by a symbolic link.
 
-use super::{Place, refused};
+use super::{TestDir, refused};
 use firndb::ErrorKind;
 use firndb::search::{Collection, Document, Field, PartitionBuilder, Roles, Schema, Type};
 use std::fs;
@@ -28,9 +28,9 @@ fn create(dir: &Path, documents: u64) -> Collection {
 }
 
 #[test]
-fn handles_follow_a_rename_and_never_write_into_what_they_were_not_begun_on() {
-    let place = Place::new();
-    let [dir, new, old] = ["c", "c.new", "c.old"].map(|name| place.path(name));
+fn handles_follow_a_rename_and_changes_stay_in_their_directory() {
+    let temp = TestDir::new();
+    let [dir, new, old] = ["c", "c.new", "c.old"].map(|name| temp.path(name));
     let (handle, reader) = (create(&dir, 1), Collection::open(&dir).unwrap());
     create(&new, 2);
     let mut change = handle.change().unwrap();
@@ -48,7 +48,7 @@ fn handles_follow_a_rename_and_never_write_into_what_they_were_not_begun_on() {
     assert_eq!((reader.reader().len(), handle.reader().len()), (3, 3));
     assert_eq!(Collection::open(&old).unwrap().reader().len(), 1);
 
-    // No handle keeps the lock of a directory once its change is made, in either directory.
+    // After a change, no handle keeps the lock of either directory.
     put(&reader, 4).unwrap();
     put(&Collection::open(&old).unwrap(), 5).unwrap();
     put(&handle, 6).unwrap();
@@ -57,11 +57,11 @@ fn handles_follow_a_rename_and_never_write_into_what_they_were_not_begun_on() {
 
 #[test]
 fn handles_follow_a_symbolic_link() {
-    let place = Place::new();
-    let link = place.path("current");
+    let temp = TestDir::new();
+    let link = temp.path("current");
     let versions = [("v1", 1), ("v2", 2)].map(|(name, documents)| {
-        create(&place.path(name), documents);
-        place.path(name)
+        create(&temp.path(name), documents);
+        temp.path(name)
     });
     std::os::unix::fs::symlink(&versions[0], &link).unwrap();
     let handle = Collection::open(&link).unwrap();

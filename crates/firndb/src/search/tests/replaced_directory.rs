@@ -1,7 +1,7 @@
-//! Another directory is put in the place of a collection that is open: deployment by rename.
+//! Another directory replaces that of an open collection, as in a deployment by rename.
 //!
-//! A handle once went on by path and set number. Then a change that had been begun on the old
-//! collection removed the partitions of the new one, and a reader never noticed the new one.
+//! A handle that relied on path and set number alone would miss the new collection, and a change
+//! that was begun on the old one would remove the partitions of the new one.
 
 use super::{DIR, create, open};
 use crate::disk::{DiskRef, SimDisk};
@@ -17,7 +17,7 @@ use std::time::Duration;
 const NEW: &str = "/collection.new";
 const OLD: &str = "/collection.old";
 
-/// How the new collection is put in the place of the old one.
+/// The renames that replace the old collection by the new one.
 fn swap() -> [(&'static Path, &'static Path); 2] {
     [(Path::new(DIR), Path::new(OLD)), (Path::new(NEW), Path::new(DIR))]
 }
@@ -48,8 +48,8 @@ fn ids(collection: &Collection) -> Vec<u64> {
     ids
 }
 
-/// A collection of partitions `a` and `b` in a directory: the same names and set number for every
-/// `first`.
+/// A collection with the partitions `a` and `b`. Names and set number do not depend on `first`, the
+/// first id.
 fn collection(disk: &Arc<SimDisk>, dir: &str, first: u64) -> Collection {
     let collection = Collection::create_on(disk.clone() as DiskRef, Path::new(dir)).unwrap();
     let mut change = collection.change().unwrap();
@@ -63,7 +63,7 @@ fn open_at(disk: &Arc<SimDisk>, dir: &str) -> Result<Collection> {
     Collection::open_on(disk.clone() as DiskRef, Path::new(dir))
 }
 
-/// The old collection, open, and the new one beside it.
+/// A disk with both collections, and a handle of the old one.
 fn both() -> (Arc<SimDisk>, Collection) {
     let disk = SimDisk::new();
     let old = collection(&disk, DIR, 0);
@@ -71,30 +71,30 @@ fn both() -> (Arc<SimDisk>, Collection) {
     (disk, old)
 }
 
-const OF_OLD: [u64; 4] = [0, 1, 2, 3];
-const OF_NEW: [u64; 4] = [100, 101, 102, 103];
+const OLD_IDS: [u64; 4] = [0, 1, 2, 3];
+const NEW_IDS: [u64; 4] = [100, 101, 102, 103];
 
 #[test]
-fn a_reader_moves_on_to_the_new_directory() {
+fn a_refresh_opens_the_new_directory() {
     let (disk, handle) = both();
     let before = handle.reader();
     disk.move_dirs(&swap());
     assert!(handle.refresh().unwrap(), "the set number is the same");
     assert!(!handle.refresh().unwrap());
-    assert_eq!(ids(&handle), OF_NEW);
+    assert_eq!(ids(&handle), NEW_IDS);
     assert_eq!(before.len(), 4);
-    // Back again, and with a lower number: it is another directory, not damage.
+    // Back to the old directory: a lower set number there is no damage.
     put(&handle, "c", 104..105).unwrap();
     disk.move_dirs(&[(Path::new(DIR), Path::new("/later"))]);
     assert_eq!(handle.refresh().unwrap_err().kind(), ErrorKind::NotFound);
-    assert_eq!(handle.reader().len(), 5, "an error leaves the handle as it was");
+    assert_eq!(handle.reader().len(), 5, "an error does not change the handle");
     disk.move_dirs(&[(Path::new(OLD), Path::new(DIR))]);
     assert!(handle.refresh().unwrap());
-    assert_eq!((ids(&handle), handle.version()), (OF_OLD.to_vec(), 2));
+    assert_eq!((ids(&handle), handle.version()), (OLD_IDS.to_vec(), 2));
 }
 
 #[test]
-fn a_copy_that_takes_the_place_is_changed_and_not_the_original() {
+fn a_change_after_a_swap_with_a_copy_goes_to_the_copy() {
     let disk = SimDisk::new();
     let handle = collection(&disk, DIR, 0);
     collection(&disk, NEW, 0);
@@ -102,12 +102,12 @@ fn a_copy_that_takes_the_place_is_changed_and_not_the_original() {
     assert!(!handle.refresh().unwrap(), "the content is the same");
     put(&handle, "c", 7..8).unwrap();
     assert_eq!(ids(&open(&disk).unwrap()), [0, 1, 2, 3, 7]);
-    assert_eq!(ids(&open_at(&disk, OLD).unwrap()), OF_OLD);
+    assert_eq!(ids(&open_at(&disk, OLD).unwrap()), OLD_IDS);
 }
 
 #[test]
-fn another_set_of_the_same_number_is_noticed_in_the_directory_itself() {
-    // As by tools that copy files into the directory that is there.
+fn an_overwritten_set_of_the_same_number_is_detected() {
+    // As by tools that copy files into the existing directory.
     let (disk, handle) = both();
     let new: Vec<_> = disk.files().into_iter().filter(|(path, _)| path.starts_with(NEW)).collect();
     for (path, bytes) in new {
@@ -115,14 +115,15 @@ fn another_set_of_the_same_number_is_noticed_in_the_directory_itself() {
     }
     let other = open(&disk).unwrap();
     assert!(handle.refresh().unwrap());
-    assert_eq!(ids(&handle), OF_NEW);
+    assert_eq!(ids(&handle), NEW_IDS);
     put(&handle, "c", 104..105).unwrap();
     assert!(other.refresh().unwrap());
     assert_eq!(ids(&other), [100, 101, 102, 103, 104]);
 }
 
-/// What two collections have when `work` changes the one that is open, while the new one takes its
-/// place before operation `n`; `None` once there are not so many operations.
+/// The ids in both collections after `work` on the handle, when the directories are swapped before
+/// operation `n` of the work, and whether the work succeeded. `None` if the work has fewer
+/// operations.
 fn swapped_at(n: usize, work: fn(&Collection) -> Result<()>) -> Option<(bool, [Vec<u64>; 2])> {
     let (disk, handle) = both();
     let first = disk.ops();
@@ -135,7 +136,7 @@ fn swapped_at(n: usize, work: fn(&Collection) -> Result<()>) -> Option<(bool, [V
     if let Err(error) = &result {
         assert_eq!(error.kind(), ErrorKind::Failed, "operation {n}: {error}");
     }
-    // Whoever comes next finds no lock and no damage, and neither does the handle.
+    // New handles and the old one find no lock and no damage.
     let both = [OLD, DIR].map(|dir| ids(&open_at(&disk, dir).unwrap()));
     handle.refresh().unwrap();
     assert_eq!(ids(&handle), both[1], "operation {n}");
@@ -148,7 +149,7 @@ fn swapped_at(n: usize, work: fn(&Collection) -> Result<()>) -> Option<(bool, [V
 }
 
 #[test]
-fn a_change_is_made_in_one_directory_or_in_none_whenever_they_are_swapped() {
+fn a_change_during_a_swap_is_made_in_one_directory_or_refused() {
     let with = |ids: &[u64]| {
         let mut ids = [ids, &[50]].concat();
         ids.sort_unstable();
@@ -159,9 +160,9 @@ fn a_change_is_made_in_one_directory_or_in_none_whenever_they_are_swapped() {
         let outcome = swapped_at(n, |collection| put(collection, "a2", 50..51));
         let Some((done, found)) = outcome else { break };
         match (done, found) {
-            (true, found) if found == [with(&OF_OLD), OF_NEW.to_vec()] => in_old += 1,
-            (true, found) if found == [OF_OLD.to_vec(), with(&OF_NEW)] => in_new += 1,
-            (false, found) if found == [OF_OLD, OF_NEW] => refused += 1,
+            (true, found) if found == [with(&OLD_IDS), NEW_IDS.to_vec()] => in_old += 1,
+            (true, found) if found == [OLD_IDS.to_vec(), with(&NEW_IDS)] => in_new += 1,
+            (false, found) if found == [OLD_IDS, NEW_IDS] => refused += 1,
             (done, found) => panic!("operation {n}: {done}, {found:?}"),
         }
     }
@@ -169,7 +170,7 @@ fn a_change_is_made_in_one_directory_or_in_none_whenever_they_are_swapped() {
 }
 
 #[test]
-fn merges_lose_nothing_whenever_the_directories_are_swapped() {
+fn a_compaction_during_a_swap_loses_no_document() {
     let mut swaps = 0;
     for n in 0.. {
         let outcome = swapped_at(n, |collection| {
@@ -181,14 +182,14 @@ fn merges_lose_nothing_whenever_the_directories_are_swapped() {
             collection.compact(&policy, |_| {})
         });
         let Some((_, found)) = outcome else { break };
-        assert_eq!(found, [OF_OLD, OF_NEW], "operation {n}");
+        assert_eq!(found, [OLD_IDS, NEW_IDS], "operation {n}");
         swaps += 1;
     }
     assert!(swaps > 10, "{swaps}");
 }
 
 #[test]
-fn a_collection_is_not_taken_back_from_another_directory() {
+fn a_collection_is_not_withdrawn_from_another_directory() {
     let disk = SimDisk::new();
     let created = create(&disk).unwrap();
     Collection::create_on(disk.clone() as DiskRef, Path::new(NEW)).unwrap();

@@ -1,7 +1,8 @@
-//! Points that hold values: questions are answered document by document, most of them without the
-//! keys; the form is taken where it should be; damage and lies are found.
+//! Points that hold values: queries give the answers of a scan over the rows, most of them without
+//! deriving keys; the writer chooses this form where it is smaller; damage and inconsistencies are
+//! reported.
 
-use super::verify::{Victim, open};
+use super::verify::{Template, open};
 use super::{merge_all, store, with_each_plan};
 use crate::bytes::int::Encoder;
 use crate::disk::{Disk, DiskRef, SimDisk};
@@ -22,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const SEED: u64 = 0x91AC_E500;
-/// Fields of the schema.
+/// Numbers of the fields in the schema.
 const LAT: usize = 1;
 const LON: usize = 2;
 
@@ -34,7 +35,7 @@ fn schema() -> Schema {
     schema_of(Type::I64, Roles::default())
 }
 
-/// With another type and more roles of `lat`.
+/// A schema with this type of both coordinates, and additional roles of `lat`.
 fn schema_of(ty: Type, lat: Roles) -> Schema {
     let fields = [
         Field::new("kind", Type::U64, Roles::FULL),
@@ -44,7 +45,7 @@ fn schema_of(ty: Type, lat: Roles) -> Schema {
     Schema::new(fields).unwrap().point("lat", "lon").unwrap()
 }
 
-/// Rows around three places and some anywhere, the bounds of both fields among them.
+/// Rows around three places, some without a coordinate, and two with the bounds of both fields.
 fn rows(rng: &mut Rng, count: usize) -> Vec<Row> {
     let row = |i: usize, rng: &mut Rng| {
         let (a, b) = *rng.pick(&[(-4_000, 9_000), (0, 0), (300, -200)]);
@@ -95,12 +96,12 @@ fn by_value(reader: &Reader) -> bool {
     metas[0].values().is_some()
 }
 
-/// Whether the keys of a field were made in some partition.
-fn is_made(reader: &Reader) -> bool {
+/// Whether the keys of a coordinate were derived in some partition.
+fn has_derived_keys(reader: &Reader) -> bool {
     reader.set.partitions.iter().any(|part| part.is_derived(LAT) || part.is_derived(LON))
 }
 
-/// Conditions that need no keys, and which rows satisfy each.
+/// Conditions that need no derived keys, and which rows satisfy each.
 fn filters(rng: &mut Rng, rows: &[Row]) -> Vec<(Filter, Holds)> {
     let edges = [-10_000i64, -9_001, -9_000, -8_999, 0, 14_999, 15_000, 20_000, 20_001, i64::MAX];
     let mut range = || {
@@ -147,7 +148,7 @@ fn filters(rng: &mut Rng, rows: &[Row]) -> Vec<(Filter, Holds)> {
     ]
 }
 
-/// Conditions on several values, which need the keys.
+/// Conditions on several values, which need derived keys.
 fn filters_by_keys(rng: &mut Rng, rows: &[Row]) -> Vec<(Filter, Holds)> {
     let few: Vec<i64> = (0..4).filter_map(|_| rng.pick(rows).0).chain([-77, 15_000]).collect();
     let [a, b, c] = [few.clone(), few.clone(), few.clone()];
@@ -165,8 +166,8 @@ fn filters_by_keys(rng: &mut Rng, rows: &[Row]) -> Vec<(Filter, Holds)> {
     ]
 }
 
-fn ask(reader: &Reader, rows: &[Row], questions: Vec<(Filter, Holds)>) {
-    for (filter, holds) in questions {
+fn check_queries(reader: &Reader, rows: &[Row], queries: Vec<(Filter, Holds)>) {
+    for (filter, holds) in queries {
         let expected: Vec<usize> = (0..rows.len()).filter(|&i| holds(&rows[i])).collect();
         let mut by_kind = expected.clone();
         by_kind.sort_by_key(|&i| rows[i].2);
@@ -186,10 +187,10 @@ fn ask(reader: &Reader, rows: &[Row], questions: Vec<(Filter, Holds)>) {
 }
 
 #[test]
-fn every_question_is_answered_document_by_document() {
+fn every_query_matches_a_scan_of_the_rows() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED);
-    // The first is small: it has the form because it is told to.
+    // The first partition is small: the form has to be forced.
     for count in [900, 12_000] {
         let rows = rows(&mut rng, count);
         FORCED.set(Forced { forms: true, ..Forced::default() });
@@ -197,20 +198,20 @@ fn every_question_is_answered_document_by_document() {
         FORCED.set(Forced::default());
         assert!(by_value(&reader));
         for _ in 0..25 {
-            ask(&reader, &rows, filters(&mut rng, &rows));
+            check_queries(&reader, &rows, filters(&mut rng, &rows));
         }
-        assert!(!is_made(&reader), "no question named several values");
+        assert!(!has_derived_keys(&reader), "no condition on several values so far");
         for _ in 0..5 {
-            ask(&reader, &rows, filters_by_keys(&mut rng, &rows));
-            ask(&reader, &rows, filters(&mut rng, &rows));
+            check_queries(&reader, &rows, filters_by_keys(&mut rng, &rows));
+            check_queries(&reader, &rows, filters(&mut rng, &rows));
         }
-        assert!(is_made(&reader));
+        assert!(has_derived_keys(&reader));
         reader.verify().unwrap();
     }
 }
 
 #[test]
-fn values_are_counted_and_grouped() {
+fn facets_and_groups_match_a_scan_of_the_rows() {
     let mut rng = Rng(SEED + 1);
     let rows = rows(&mut rng, 9_000);
     let reader = reader(&[&bytes(builder(schema(), &rows))]).unwrap();
@@ -250,14 +251,14 @@ fn values_are_counted_and_grouped() {
 }
 
 #[test]
-fn what_all_partitions_are_asked_makes_no_keys() {
+fn queries_of_several_partitions_derive_no_keys() {
     let mut rng = Rng(SEED + 2);
     let parts: Vec<Vec<Row>> = (0..5).map(|_| rows(&mut rng, 4_500)).collect();
     let files: Vec<Vec<u8>> = parts.iter().map(|rows| bytes(builder(schema(), rows))).collect();
     let files: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
     let reader = reader(&files).unwrap();
     assert!(by_value(&reader));
-    // Partitions that are merged in memory need the keys for that.
+    // Bundles would derive keys.
     reader.limit_bundles(0);
     reader.warm().unwrap();
     let everything = parts.concat();
@@ -271,21 +272,21 @@ fn what_all_partitions_are_asked_makes_no_keys() {
         let Some((Key::Fixed(low), Key::Fixed(high))) = zones.bounds(p) else { panic!("{p}") };
         assert_eq!([low, high].map(|key| key_to_i64(*key)), [-9_000, 15_000]);
     }
-    assert!(!is_made(&reader));
+    assert!(!has_derived_keys(&reader));
     let missing = everything.iter().filter(|row| row.0.is_none()).count() as u64;
     let facet = Facet { field: "lat".into(), top: 1, disjunctive: false };
     assert_eq!(reader.facets(&Filter::All, &[facet]).unwrap()[0].missing, missing);
-    assert!(is_made(&reader));
+    assert!(has_derived_keys(&reader));
 }
 
-/// Few keys with wide gaps: these take more in every leaf than once among the keys.
+/// Few keys with wide gaps, which take more bytes in every leaf than once in the dictionary.
 fn far_apart(row: &Row) -> Row {
     let apart = |v: i64| v.rem_euclid(300) << 18;
     (row.0.map(apart), row.1.map(apart), row.2)
 }
 
 #[test]
-fn values_are_held_where_that_takes_fewer_bytes() {
+fn points_hold_values_where_that_takes_fewer_bytes() {
     let mut rng = Rng(SEED + 3);
     let rows = rows(&mut rng, 5_000);
     let of = |schema: Schema, row: fn(&Row) -> Row| {
@@ -307,7 +308,7 @@ fn values_are_held_where_that_takes_fewer_bytes() {
 }
 
 #[test]
-fn merged_partitions_are_those_built_at_once() {
+fn a_merged_partition_equals_one_built_at_once() {
     let mut rng = Rng(SEED + 4);
     let parts = [rows(&mut rng, 900), rows(&mut rng, 5_000), rows(&mut rng, 4_400)];
     let store = store();
@@ -320,10 +321,10 @@ fn merged_partitions_are_those_built_at_once() {
     assert!(by_value(&merged) && file.to_vec() == whole);
 }
 
-/// In memory points hold values even where a file would not, and so do those of the next set, for
-/// which nobody has to make keys.
+/// Points of a bundle hold values even where those of a file would not. The bundle of the next set
+/// is derived from it without keys.
 #[test]
-fn partitions_merged_in_memory_hold_values() {
+fn points_of_bundles_hold_values() {
     let mut rng = Rng(SEED + 6);
     for change_row in [(|row| *row) as fn(&Row) -> Row, far_apart] {
         let mut parts: Vec<Vec<Row>> = (0..12)
@@ -346,17 +347,20 @@ fn partitions_merged_in_memory_hold_values() {
                 view.bundles().map(|(_, bundle)| bundle.part.clone()).collect()
             };
             let [bundle] = &bundles(&reader)[..] else { panic!("not one bundle") };
-            let is_made = |part: &Partition| part.is_derived(LAT) || part.is_derived(LON);
+            let has_derived_keys = |part: &Partition| part.is_derived(LAT) || part.is_derived(LON);
             assert!(bundle.documents == 6_000 && bundle.meta(LAT).values().is_some());
             let again = super::open(&store.disk).unwrap().reader();
             again.warm().unwrap();
             assert!(bundles(&again)[0].file.map()[..] == bundle.file.map()[..], "round {round}");
-            assert!(!before.is_some_and(|part| is_made(&part)), "the next bundle made keys of it");
+            assert!(
+                !before.is_some_and(|part| has_derived_keys(&part)),
+                "the next bundle derived keys from it"
+            );
             let plain = super::open(&store.disk).unwrap().reader();
             plain.limit_bundles(0);
             let everything = parts.concat();
-            let questions = filters(&mut rng, &everything);
-            for (filter, holds) in questions {
+            let queries = filters(&mut rng, &everything);
+            for (filter, holds) in queries {
                 let expected = everything.iter().filter(|row| holds(row)).count() as u64;
                 with_each_plan(|plan| {
                     assert_eq!(reader.count(&filter).unwrap(), expected, "{filter}, {plan}");
@@ -364,7 +368,7 @@ fn partitions_merged_in_memory_hold_values() {
                 let query = Query::new(filter).order_by(asc("kind")).limit(40);
                 assert_eq!(reader.search(&query).unwrap(), plain.search(&query).unwrap());
             }
-            assert!(!is_made(bundle), "round {round}");
+            assert!(!has_derived_keys(bundle), "round {round}");
             before = Some(bundle.clone());
             for (filter, _) in filters_by_keys(&mut rng, &everything) {
                 assert_eq!(again.count(&filter).unwrap(), plain.count(&filter).unwrap());
@@ -372,7 +376,7 @@ fn partitions_merged_in_memory_hold_values() {
             let facets = [Facet { field: "lon".into(), top: 9, disjunctive: false }];
             let counted = |reader: &Reader| reader.facets(&Filter::All, &facets).unwrap();
             assert_eq!(counted(&again), counted(&plain));
-            assert!(is_made(&bundles(&again)[0]) && plain.bundle_memory() == 0);
+            assert!(has_derived_keys(&bundles(&again)[0]) && plain.bundle_memory() == 0);
             let p = rng.below(12);
             parts[p] = rows(&mut rng, 500).iter().map(change_row).collect();
             reader = put(&[p], &parts);
@@ -380,13 +384,13 @@ fn partitions_merged_in_memory_hold_values() {
     }
 }
 
-/// Two rows have the bounds of both fields, none lacks a value of `lat`.
-fn victim() -> Victim {
+/// A partition in which two rows have the bounds of both fields, and every row has a `lat`.
+fn template() -> Template {
     let mut rows = rows(&mut Rng(SEED + 5), 5_000);
     rows.iter_mut().for_each(|row| row.0 = row.0.or(Some(12)));
-    let victim = Victim(bytes(builder(schema(), &rows)));
-    open(&victim.0).unwrap().verify().unwrap();
-    victim
+    let template = Template(bytes(builder(schema(), &rows)));
+    open(&template.0).unwrap().verify().unwrap();
+    template
 }
 
 #[track_caller]
@@ -396,32 +400,32 @@ fn caught(forged: Vec<u8>, word: &str) {
 
 #[test]
 fn wrong_values_are_caught() {
-    let victim = victim();
+    let template = template();
     let points = section(LAT, part::POINTS);
-    let meta = |edit: fn(&mut FieldMeta)| victim.meta(|_, metas| edit(&mut metas[LAT]));
+    let meta = |edit: fn(&mut FieldMeta)| template.meta(|_, metas| edit(&mut metas[LAT]));
     caught(meta(|m| m.span += 1), "its values go from");
     caught(meta(|m| m.span -= 1), "the meta data of the field say");
     caught(meta(|m| m.distinct -= 1), "the meta data of the field say");
     caught(meta(|m| (m.present, m.postings) = (4_999, 4_999)), "");
-    caught(victim.meta(|_, metas| metas[LON].span += 1), "");
+    caught(template.meta(|_, metas| metas[LON].span += 1), "");
     let heads = 8 + 24 * 2;
     let end = heads + 8 * 79;
-    caught(victim.section(points, |b| b[8] ^= 1), "its group has other bounds");
-    caught(victim.section(points, |b| b.truncate(b.len() - 8)), "do not end");
+    caught(template.section(points, |b| b[8] ^= 1), "its group has other bounds");
+    caught(template.section(points, |b| b.truncate(b.len() - 8)), "do not end");
     let mut rng = Rng(SEED);
     let (mut found, mut passed, size) = (0, 0, std::cell::Cell::new(0));
-    victim.section(points, |bytes| size.set(bytes.len()));
-    let questions = filters(&mut rng, &[(Some(5), Some(6), 1)]);
+    template.section(points, |bytes| size.set(bytes.len()));
+    let queries = filters(&mut rng, &[(Some(5), Some(6), 1)]);
     for at in (0..end + 700).chain((end..size.get()).step_by(61)) {
         for flip in [1, 0x80, 0xFF] {
-            let forged = victim.section(points, |bytes| bytes[at] ^= flip);
+            let forged = template.section(points, |bytes| bytes[at] ^= flip);
             match open(&forged).and_then(|part| part.verify()) {
                 Ok(()) => passed += 1,
                 Err(error) => found += u32::from(error.kind() == ErrorKind::Corrupt),
             }
-            // Whatever it answers, it is an answer.
+            // The answer is unspecified but possible.
             if let Ok(reader) = reader(&[&forged]) {
-                for (filter, _) in &questions {
+                for (filter, _) in &queries {
                     assert!(reader.count(filter).unwrap_or(0) <= 5_120, "byte {at}");
                 }
                 let facet = Facet { field: "lon".into(), top: 5, disjunctive: false };
@@ -429,14 +433,14 @@ fn wrong_values_are_caught() {
             }
         }
     }
-    // A bit of a value that stays among the others is another value: nothing else tells it.
+    // A changed value that stays within the bounds of its group passes: nothing contradicts it.
     assert!(found > 3_000 && passed < found, "{found} found, {passed} passed");
 }
 
 #[test]
-fn meta_data_that_cannot_be_are_refused() {
-    let victim = victim();
-    let meta = |edit: fn(&mut [FieldMeta])| victim.meta(|_, metas| edit(metas));
+fn impossible_metadata_is_refused() {
+    let template = template();
+    let meta = |edit: fn(&mut [FieldMeta])| template.meta(|_, metas| edit(metas));
     caught(meta(|m| m[LAT].span = 0), "part of no point");
     caught(meta(|m| m[LON].span = 0), "part of no point");
     caught(meta(|m| (m[LAT].span, m[LON].span) = (0, 0)), "");
@@ -447,10 +451,10 @@ fn meta_data_that_cannot_be_are_refused() {
     caught(meta(|m| m[LAT].span = 1 << 27), "cannot be");
     caught(meta(|m| m[LAT].span = 3), "cannot be");
     caught(meta(|m| m[LAT].least = u64::MAX - 9), "cannot be");
-    caught(victim.meta(|schema, _| schema.points.clear()), "part of no point");
+    caught(template.meta(|schema, _| schema.points.clear()), "part of no point");
     // The meta section ends with the least key and the span of the last field.
     let ends = |least: u64, span: u32| {
-        victim.section(global::META, |bytes| {
+        template.section(global::META, |bytes| {
             let mut end = Encoder::default();
             end.u64(least);
             end.u32(span);
@@ -461,10 +465,10 @@ fn meta_data_that_cannot_be_are_refused() {
     for (least, span) in [(0, 0), (7, u32::MAX), (u64::MAX, 5_000), (u64::MAX - 4_998, 5_000)] {
         caught(ends(least, span), "cannot be");
     }
-    caught(victim.section(global::META, |bytes| bytes.truncate(bytes.len() - 1)), "ends in");
-    // Keys in the file would be another truth.
+    caught(template.section(global::META, |bytes| bytes.truncate(bytes.len() - 1)), "ends in");
+    // Keys in the file could contradict the values in the points.
     let apart: Vec<Row> = rows(&mut Rng(SEED), 5_000).iter().map(far_apart).collect();
-    let apart = Victim(bytes(builder(schema(), &apart)));
+    let apart = Template(bytes(builder(schema(), &apart)));
     caught(
         apart.meta(|_, metas| {
             for meta in &mut metas[LAT..=LON] {
@@ -474,7 +478,7 @@ fn meta_data_that_cannot_be_are_refused() {
         }),
         "has keys beside its values",
     );
-    let gone = victim.forge(|id, bytes| (id != section(LAT, part::POINTS)).then_some(bytes));
+    let gone = template.forge(|id, bytes| (id != section(LAT, part::POINTS)).then_some(bytes));
     caught(gone.clone(), "");
     let reader = reader(&[&gone]).unwrap();
     assert_eq!(reader.count(&between("lat", 1, 2)).unwrap_err().kind(), ErrorKind::Corrupt);

@@ -1,5 +1,5 @@
-//! What a change keeps and what it leaves: statistics carried over are those that would be made
-//! anew, nothing superfluous stays in the directory, and a small change costs few calls.
+//! What a commit keeps and what it leaves: carried-over statistics equal new ones, no superfluous
+//! file stays in the directory, and a small change costs few calls.
 
 use super::{DIR, Store, create, open, store};
 use crate::ErrorKind;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 const SEED: u64 = 0x5EED_0007;
 
-/// Fields of few and of many values; the last only if `wide`.
+/// A partition of random documents. Only a `wide` one has the field `extra`.
 fn builder(wide: bool, rng: &mut Rng, documents: usize) -> PartitionBuilder {
     let number = Field::new("number", Type::U64, Roles::FULL).nullable();
     let word = Field::new("word", Type::String, Roles::FILTERABLE).multi();
@@ -39,19 +39,20 @@ fn builder(wide: bool, rng: &mut Rng, documents: usize) -> PartitionBuilder {
     builder
 }
 
-/// What is catalogued is what would be if it were made now.
+/// Checks that the statistics of every field equal those computed from the set, and whether they
+/// were carried over.
 fn check(reader: &Reader, carried: bool, what: &str) {
     let set = &reader.set;
-    let anew = Statistics::new(set.schema.fields.len(), set.partitions.len());
+    let computed = Statistics::new(set.schema.fields.len(), set.partitions.len());
     for field in 0..set.schema.fields.len() {
         assert_eq!(set.statistics.is_made(field), carried, "{what}, field {field}");
-        let (kept, made) = (set.statistics.dump(set, field), anew.dump(set, field));
-        assert_eq!(kept.unwrap(), made.unwrap(), "{what}, field {field}");
+        let (kept, new) = (set.statistics.dump(set, field), computed.dump(set, field));
+        assert_eq!(kept.unwrap(), new.unwrap(), "{what}, field {field}");
     }
 }
 
 #[test]
-fn carried_catalogues_are_those_made_anew() {
+fn carried_over_statistics_equal_computed_ones() {
     let mut rng = Rng(SEED);
     println!("seed {SEED:#x}");
     let Store { collection, disk } = store();
@@ -68,7 +69,7 @@ fn carried_catalogues_are_those_made_anew() {
     let mut carried = [0, 0];
     for round in 0..150 {
         let mut change = collection.change().unwrap();
-        // The last rounds change more than is worth carrying over.
+        // The last rounds change too many partitions for statistics to be carried over.
         let most = if round < 100 { 3 } else { 30 };
         let mut others: Vec<String> = names.iter().cloned().collect();
         rng.shuffle(&mut others);
@@ -93,7 +94,7 @@ fn carried_catalogues_are_those_made_anew() {
     assert!(carried.iter().all(|&rounds| rounds > 20), "{carried:?}");
 }
 
-/// A partition of documents with ids.
+/// A partition of documents with consecutive ids.
 fn fill(from: u64, documents: u64) -> PartitionBuilder {
     let fields = [Field::new("id", Type::U64, Roles::FILTERABLE)];
     let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
@@ -104,7 +105,7 @@ fn fill(from: u64, documents: u64) -> PartitionBuilder {
 }
 
 #[test]
-fn values_that_are_gone_do_not_fill_the_catalogue_for_ever() {
+fn statistics_with_many_removed_values_are_computed_again() {
     let Store { collection, .. } = store();
     let mut change = collection.change().unwrap();
     for p in 0..4 {
@@ -112,23 +113,23 @@ fn values_that_are_gone_do_not_fill_the_catalogue_for_ever() {
     }
     let reader = change.commit().unwrap();
     reader.warm().unwrap();
-    let mut made_anew = 0;
+    let mut recomputed = 0;
     for round in 1..10 {
         let mut change = collection.change().unwrap();
         change.put("p1", fill(round * 20_000, 20_000)).unwrap();
         let reader = change.commit().unwrap();
-        made_anew += usize::from(!reader.set.statistics.is_made(0));
+        recomputed += usize::from(!reader.set.statistics.is_made(0));
         for id in [5, 15, round * 20_000 - 1, round * 20_000, round * 20_000 + 19_999] {
             let there = id < 10 || id >= round * 20_000;
             let count = reader.count(&crate::search::model::query::eq("id", id)).unwrap();
             assert_eq!(count, u64::from(there), "round {round}, id {id}");
         }
     }
-    assert!((1..5).contains(&made_anew), "made anew {made_anew} times");
+    assert!((1..5).contains(&recomputed), "computed again {recomputed} times");
 }
 
 #[test]
-fn a_field_of_too_many_values_is_not_carried_over() {
+fn statistics_of_a_field_with_too_many_values_are_not_carried_over() {
     let Store { collection, .. } = store();
     let mut change = collection.change().unwrap();
     for p in 0..8 {
@@ -149,7 +150,7 @@ fn a_field_of_too_many_values_is_not_carried_over() {
         }
         reader.warm().unwrap();
     };
-    // In one partition, and in all together.
+    // Too many in one partition, and too many in all partitions together.
     for many in [66_000, 65_500] {
         step(Some(100), true);
         step(Some(many), false);
@@ -158,7 +159,7 @@ fn a_field_of_too_many_values_is_not_carried_over() {
 }
 
 #[test]
-fn a_damaged_partition_is_told_by_the_queries_that_need_it() {
+fn a_damaged_partition_is_reported_by_the_queries_that_read_it() {
     let mut rng = Rng(SEED);
     let Store { collection, disk } = store();
     let mut change = collection.change().unwrap();
@@ -185,20 +186,20 @@ fn a_damaged_partition_is_told_by_the_queries_that_need_it() {
     assert_eq!((error.kind(), error.file()), (ErrorKind::Corrupt, Some(&*path)));
 }
 
-/// Names in the collection's directory.
+/// The names in the collection's directory.
 fn names(disk: &SimDisk) -> Vec<String> {
     let inside = disk.files().into_keys().filter(|path| path.starts_with(DIR));
     inside.map(|path| path.file_name().unwrap().to_str().unwrap().to_string()).collect()
 }
 
-/// The directory has the set, its partitions and the lock.
+/// Asserts that the directory has the set, its partitions and the lock, and nothing else.
 fn assert_tidy(disk: &SimDisk, partitions: usize, what: &str) {
     let names = names(disk);
     assert_eq!(names.len(), 2 + partitions, "{what}: {names:?}");
 }
 
 #[test]
-fn leftovers_go_with_the_next_change() {
+fn the_next_change_removes_leftovers() {
     let mut rng = Rng(SEED);
     let Store { collection, disk } = store();
     let mut put = |collection: &crate::search::Collection, names: &[&str], commit: bool| {
@@ -212,7 +213,7 @@ fn leftovers_go_with_the_next_change() {
     };
     put(&collection, &["a", "b"], true);
     put(&collection, &["a"], true);
-    assert_tidy(&disk, 2, "a change that knows what it replaced");
+    assert_tidy(&disk, 2, "a change that replaced a partition");
     put(&collection, &["a", "a", "c"], true);
     assert_tidy(&disk, 3, "a partition that was put twice");
     put(&collection, &["x"], false);
@@ -237,7 +238,7 @@ fn leftovers_go_with_the_next_change() {
     assert_tidy(&disk, 2, "a removal");
 }
 
-/// The calls of a piece of work.
+/// The calls of the disk that the work makes.
 fn calls(disk: &SimDisk, work: impl FnOnce()) -> Vec<String> {
     let before = disk.log().len();
     work();
@@ -266,11 +267,11 @@ fn a_small_change_syncs_four_times_and_lists_nothing() {
 }
 
 #[test]
-fn a_set_is_found_whose_number_does_not_follow() {
+fn a_set_with_a_gap_in_its_number_is_found() {
     let Store { collection, disk } = store();
     let other = open(&disk).unwrap();
     let set = |n| PathBuf::from(DIR).join(manifest::file_name(n));
-    // As in a copy to which only some of the sets were carried.
+    // As in a copy that has only some of the sets.
     let bytes = disk.files()[&set(1)].clone();
     disk.create(&set(57)).unwrap().append(&bytes).unwrap();
     assert!(other.refresh().unwrap());
@@ -284,7 +285,7 @@ fn a_set_is_found_whose_number_does_not_follow() {
 }
 
 #[test]
-fn an_older_copy_restored_over_the_directory_is_noticed() {
+fn an_older_copy_restored_over_the_directory_is_detected() {
     let mut rng = Rng(SEED);
     let Store { collection, disk } = store();
     let mut put = |collection: &crate::search::Collection, name: &str| {
@@ -316,7 +317,7 @@ fn an_older_copy_restored_over_the_directory_is_noticed() {
 }
 
 #[test]
-fn a_collection_in_which_something_was_published_is_not_taken_back() {
+fn a_collection_with_a_published_set_is_not_withdrawn() {
     let Store { disk, collection } = store();
     let other = open(&disk).unwrap();
     let mut change = other.change().unwrap();
@@ -330,7 +331,7 @@ fn a_collection_in_which_something_was_published_is_not_taken_back() {
 }
 
 #[test]
-fn a_collection_whose_last_partition_goes_keeps_its_fields() {
+fn an_emptied_collection_keeps_its_fields() {
     let Store { disk, collection } = store();
     let other = open(&disk).unwrap();
     let mut change = collection.change().unwrap();
@@ -352,7 +353,7 @@ fn a_collection_whose_last_partition_goes_keeps_its_fields() {
         reader.verify().unwrap();
     }
     assert_eq!(collection.reader().set.bundles.limit(), 1234);
-    // What is put then has the fields that it likes.
+    // The next partition may have other fields.
     let mut change = collection.change().unwrap();
     let field = Field::new("number", Type::String, Roles::STORED);
     change.put("a", PartitionBuilder::new(Schema::new([field]).unwrap())).unwrap();
@@ -361,7 +362,7 @@ fn a_collection_whose_last_partition_goes_keeps_its_fields() {
 }
 
 #[test]
-fn a_forged_schema_of_an_empty_set_is_an_error_or_a_schema() {
+fn a_forged_schema_of_an_empty_set_is_refused_or_usable() {
     let Store { disk, collection } = store();
     for remove in [false, true] {
         let mut change = collection.change().unwrap();

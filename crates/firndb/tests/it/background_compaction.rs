@@ -1,7 +1,7 @@
-//! Partitions are merged in the background, published, and taken over by a reader of the catalog,
-//! while it is asked: no answer changes.
+//! Partitions are compacted in the background and published, and a reader of the catalog switches
+//! to the new versions while threads query it: no answer changes.
 
-use super::Place;
+use super::TestDir;
 use firndb::catalog::{Catalog, PublishOptions, ReaderOptions};
 use firndb::search::query::{all, desc, eq};
 use firndb::search::{
@@ -22,14 +22,14 @@ fn partition(p: u64) -> PartitionBuilder {
     let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
     for n in 0..DOCUMENTS {
         let kind = format!("k{}", (p * 7 + n) % 5);
-        // Few numbers, so that many documents tie.
+        // Few distinct numbers, so that orders have many ties.
         let document = Document::new().set("number", (p * n) % 11).set("kind", kind.as_str());
         builder.add(&document.payload(format!("{p} {n}"))).unwrap();
     }
     builder
 }
 
-/// What a set answers: counts, and the payloads of documents in the order of queries, ties too.
+/// Counts, and the payloads of documents in the order of queries, including ties.
 fn answers(reader: &Reader) -> (Vec<u64>, Vec<Vec<Vec<u8>>>) {
     let filters = [all(), eq("kind", "k3"), eq("number", 4u64)];
     let counts = filters.iter().map(|filter| reader.count(filter).unwrap()).collect();
@@ -44,42 +44,42 @@ fn answers(reader: &Reader) -> (Vec<u64>, Vec<Vec<Vec<u8>>>) {
     (counts, pages.collect())
 }
 
-/// Merges what is there at once, to about a sixth of the partitions.
+/// Merges partitions at once, to about a sixth of their number.
 fn policy() -> MergePolicy {
     let policy = MergePolicy { unchanged_for: Duration::ZERO, ..MergePolicy::default() };
     MergePolicy { most_documents: 200, at_least: 3, ..policy }
 }
 
-/// Ends the readers, also when the thread that they wait for panics.
-struct Over<'a>(&'a AtomicBool);
+/// Stops the query threads when the main thread ends or panics.
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
 }
 
 #[test]
-fn merging_in_the_background_is_not_noticed_by_a_reader_of_the_catalog() {
-    let place = Place::new();
+fn background_compaction_changes_no_answer_of_a_catalog_reader() {
+    let temp = TestDir::new();
     let names: Vec<String> = (0..PARTITIONS).map(|p| format!("p{p:03}")).collect();
     let parts = names.iter().zip(0..).map(|(name, p)| (name.as_str(), partition(p)));
-    let (collection, _) = place.collection(parts);
-    let catalog = Catalog::create(place.path("catalog")).unwrap();
+    let (collection, _) = temp.collection(parts);
+    let catalog = Catalog::create(temp.path("catalog")).unwrap();
     let publish = || {
         let options = PublishOptions::default();
-        catalog.publish_if_changed("docs", place.path("collection"), &options).unwrap()
+        catalog.publish_if_changed("docs", temp.path("collection"), &options).unwrap()
     };
     assert!(publish().is_some());
     let options = ReaderOptions::default();
-    let reader = catalog.reader("docs", place.path("cache"), options).unwrap();
+    let reader = catalog.reader("docs", temp.path("cache"), options).unwrap();
     let watch = reader.watch(Duration::from_millis(2), |outcome| assert!(outcome.is_ok()));
     let expected = answers(reader.current().collection().unwrap());
     assert_eq!(expected.0[0], PARTITIONS * DOCUMENTS);
 
     let (done, queries) = (AtomicBool::new(false), AtomicU64::new(0));
     let seen = std::thread::scope(|scope| {
-        let _over = Over(&done);
+        let _stop = StopOnDrop(&done);
         for _ in 0..3 {
             scope.spawn(|| {
                 while !done.load(Relaxed) {
@@ -89,7 +89,7 @@ fn merging_in_the_background_is_not_noticed_by_a_reader_of_the_catalog() {
                 }
             });
         }
-        // Off until somebody starts it.
+        // Compaction runs only once it is started.
         let merged = Arc::new(AtomicU64::new(0));
         let count = merged.clone();
         let collection = Arc::new(collection);
@@ -109,9 +109,9 @@ fn merging_in_the_background_is_not_noticed_by_a_reader_of_the_catalog() {
             std::thread::sleep(Duration::from_millis(1));
         }
         drop(merging);
-        // Some queries of what is merged, too.
-        let asked = queries.load(Relaxed) + 10;
-        while queries.load(Relaxed) < asked && start.elapsed() < Duration::from_secs(120) {
+        // Wait for some queries of the merged partitions.
+        let target = queries.load(Relaxed) + 10;
+        while queries.load(Relaxed) < target && start.elapsed() < Duration::from_secs(120) {
             std::thread::sleep(Duration::from_millis(1));
         }
         done.store(true, Relaxed);
@@ -122,7 +122,7 @@ fn merging_in_the_background_is_not_noticed_by_a_reader_of_the_catalog() {
     assert!(seen.is_sorted_by(|a, b| a >= b), "{seen:?}");
     let stats = reader.stats();
     assert!(stats.swaps > 0 && stats.failures == 0, "{stats:?}");
-    // What is merged is sent once: the next publication sends nothing.
+    // A merge is published once: the next publication sends nothing.
     publish();
     assert!(publish().is_none());
     reader.refresh().unwrap();
