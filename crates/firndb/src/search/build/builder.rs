@@ -89,8 +89,9 @@ impl PartitionBuilder {
     }
 
     /// Adds a document. It gets the next document number, unless the schema orders documents.
-    /// Errors: `InvalidArgument` if the document does not match the schema or a limit is reached.
-    /// After an error the builder is unchanged.
+    /// Errors: `InvalidArgument` if the document does not match the schema or a limit is reached;
+    /// an I/O error if payloads cannot be spilled. After an error the builder has the same
+    /// documents as before.
     pub fn add(&mut self, document: &Document) -> Result<()> {
         if self.documents == MAX_DOCUMENTS {
             return Err(Error::invalid(format!(

@@ -150,14 +150,14 @@ impl BundleView {
         ((first + i) as u32, doc - bundle.starts[i])
     }
 
-    /// Translates a cursor of the underlying set, `below`, to the view.
-    pub(crate) fn cursor(&self, below: &PartitionSet, cursor: &Cursor) -> Cursor {
+    /// Translates a cursor of the underlying set `base` to the view.
+    pub(crate) fn cursor(&self, base: &PartitionSet, cursor: &Cursor) -> Cursor {
         let at = |partition: String, doc| Cursor { keys: cursor.keys.clone(), partition, doc };
         // The cursor is past all partitions before p, and past the first `seen` documents of p.
-        let (p, seen) = match below.names.binary_search(&cursor.partition) {
-            Ok(p) => (p, cursor.doc.saturating_add(1).min(below.partitions[p].documents)),
+        let (p, seen) = match base.names.binary_search(&cursor.partition) {
+            Ok(p) => (p, cursor.doc.saturating_add(1).min(base.partitions[p].documents)),
             Err(0) => return cursor.clone(),
-            Err(next) => (next - 1, below.partitions[next - 1].documents),
+            Err(next) => (next - 1, base.partitions[next - 1].documents),
         };
         let number = self.partition_of(p);
         let part = &self.partitions[number];

@@ -10,10 +10,10 @@
 //!
 //! Bundles are built on demand. Each query on small partitions without bundles earns credit
 //! (`miss_credit`). The query that raises it to about half of the cost of merging the needed fields
-//! builds the next bundle. A single query therefore never waits for bundles, and the total time
-//! spent building them is at most a small multiple of the time lost without them. When a partition
-//! is replaced, the successor of the set keeps the other bundles. It rebuilds the affected bundle
-//! from the old bundle and the new partition, once there is enough credit again.
+//! builds the next bundle. Occasional queries therefore rarely wait for a build, and the total time
+//! spent building is at most a small multiple of the time that queries lose without bundles. When a
+//! partition is replaced, the successor of the set keeps the other bundles. It rebuilds the
+//! affected bundle from the old one and the new partition, once there is enough credit again.
 
 use crate::Result;
 use crate::search::cache::bundle_view::miss_credit;

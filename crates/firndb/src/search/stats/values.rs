@@ -137,22 +137,22 @@ impl ValueTable {
         let mut values = self.clone();
         let [old, new] = sets;
         for &p in &changes.gone {
-            let gone = PartitionKeys::of(old, field, p)?;
-            values.replace(&gone, &PartitionKeys::NONE, slots[0].of(p));
+            let old_keys = PartitionKeys::of(old, field, p)?;
+            values.replace(&old_keys, &PartitionKeys::NONE, slots[0].of(p));
         }
         for &p in &changes.come {
             if derives_keys(new, field, p) {
                 return Ok(None);
             }
-            let gone = match changes.before[p] {
+            let old_keys = match changes.before[p] {
                 Some(before) => PartitionKeys::of(old, field, before)?,
                 None => PartitionKeys::NONE,
             };
-            let come = PartitionKeys::of(new, field, p)?;
-            if come.len() as usize > MAX_VALUES {
+            let new_keys = PartitionKeys::of(new, field, p)?;
+            if new_keys.len() as usize > MAX_VALUES {
                 return Ok(None);
             }
-            values.replace(&gone, &come, slots[1].of(p));
+            values.replace(&old_keys, &new_keys, slots[1].of(p));
             if values.rows.len() > MAX_VALUES || values.entries > MAX_ENTRIES {
                 return Ok(None);
             }
@@ -162,25 +162,25 @@ impl ValueTable {
 
     /// Replaces the values of the old partition in a slot with those of the new one, by merging
     /// their sorted keys. A row is copied only if its value's ordinal in the partition changes.
-    fn replace(&mut self, gone: &PartitionKeys, come: &PartitionKeys, slot: u32) {
+    fn replace(&mut self, old_keys: &PartitionKeys, new_keys: &PartitionKeys, slot: u32) {
         let (mut i, mut j) = (0, 0);
-        while i < gone.len() || j < come.len() {
-            match gone.compare(i, come, j) {
+        while i < old_keys.len() || j < new_keys.len() {
+            match old_keys.compare(i, new_keys, j) {
                 Ordering::Less => {
-                    if let Some(number) = self.number(&gone.key(i)) {
-                        self.set_occurrence(number, slot, None, gone.documents(i), 0);
+                    if let Some(number) = self.number(&old_keys.key(i)) {
+                        self.set_occurrence(number, slot, None, old_keys.documents(i), 0);
                     }
                     i += 1;
                 }
                 Ordering::Greater => {
-                    let number = self.number_or_add(come.key(j));
-                    self.set_occurrence(number, slot, Some(j), 0, come.documents(j));
+                    let number = self.number_or_add(new_keys.key(j));
+                    self.set_occurrence(number, slot, Some(j), 0, new_keys.documents(j));
                     j += 1;
                 }
                 Ordering::Equal => {
-                    let (before, after) = (gone.documents(i), come.documents(j));
+                    let (before, after) = (old_keys.documents(i), new_keys.documents(j));
                     if i != j || before != after {
-                        let number = self.number_or_add(come.key(j));
+                        let number = self.number_or_add(new_keys.key(j));
                         self.set_occurrence(number, slot, Some(j), before, after);
                     }
                     (i, j) = (i + 1, j + 1);
