@@ -187,15 +187,13 @@ impl Bundle {
         let whole = JoinInput::all_of(&members);
         let incremental = before.map(|old| old.join_input(&members));
         let join = |i: usize| {
-            let has = |before: &&Bundle| before.fields[i];
-            let incremental = incremental.as_ref().filter(|_| before.as_ref().is_some_and(has));
+            let incremental = incremental.as_ref().filter(|_| before.is_some_and(|b| b.fields[i]));
             join_field(&schema.fields[i], incremental.unwrap_or(&whole))
         };
-        let same_layout = |old: &Schema| old.order == schema.order && old.points == schema.points;
-        let copy_source =
-            before.filter(|old| old.consists_of(&members) && same_layout(&old.part.schema));
+        let like = |old: &Schema| old.order == schema.order && old.points == schema.points;
+        let reused = before.filter(|old| old.consists_of(&members) && like(&old.part.schema));
         let mut joined: Vec<Option<FieldData>> = schema.fields.iter().map(|_| None).collect();
-        let origins: Option<Arc<[u32]>> = match copy_source {
+        let origins: Option<Arc<[u32]>> = match reused {
             Some(before) => before.part.origins.clone(),
             None => {
                 for (i, _) in schema.order.iter().filter_map(|key| schema.field(&key.field)) {
@@ -218,22 +216,20 @@ impl Bundle {
             Ok(data)
         };
         // Points need the data of both fields. If one of them is copied, there are no points.
-        let must_join =
-            |i: &usize| wanted[*i] && !copy_source.is_some_and(|source| source.fields[*i]);
-        let mut point_fields: Vec<Option<FieldData>> = schema.fields.iter().map(|_| None).collect();
+        let must_join = |i: &usize| wanted[*i] && !reused.is_some_and(|source| source.fields[*i]);
+        let mut paired: Vec<Option<FieldData>> = schema.fields.iter().map(|_| None).collect();
         for &i in schema.points.iter().filter(|pair| pair.iter().all(must_join)).flatten() {
-            point_fields[i] = Some(take_sorted(i)?);
+            paired[i] = Some(take_sorted(i)?);
         }
-        let points =
-            write_points(&mut w, &schema, (documents, IN_MEMORY), |i| point_fields[i].as_ref())?;
+        let points = write_points(&mut w, &schema, (documents, IN_MEMORY), |i| paired[i].as_ref())?;
         // Fields that are not wanted get an empty dictionary, because each field must have one.
         let context = |in_points| FieldContext { documents, medium: IN_MEMORY, in_points };
         let mut metas = Vec::with_capacity(wanted.len());
         for (i, field) in schema.fields.iter().enumerate() {
-            metas.push(match copy_source.filter(|source| source.fields[i]) {
-                Some(source) => copy_field(&mut w, &source.part, i)?,
+            metas.push(match reused.filter(|source| source.fields[i]) {
+                Some(reused) => copy_field(&mut w, &reused.part, i)?,
                 None if wanted[i] => {
-                    let data = point_fields[i].take().map_or_else(|| take_sorted(i), Ok)?;
+                    let data = paired[i].take().map_or_else(|| take_sorted(i), Ok)?;
                     write_field(&mut w, i, field, data, context(points.get(&i).copied()))?
                 }
                 None => {
