@@ -1,5 +1,5 @@
-//! What the tests of this module share: seeded random values, with numbers near the edges, where
-//! mistakes live; and readers over partitions in memory.
+//! Helpers for tests of the search module: seeded random values that include edge cases, readers
+//! of partitions in memory, and switches that force a way to execute queries.
 
 use crate::Result;
 use crate::disk::{DiskRef, SimDisk};
@@ -12,7 +12,7 @@ pub(crate) use crate::testing::Rng;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
-/// A reader over the files of some partitions, called 0, 1, ...
+/// A reader of partitions named 0, 1, ... on a simulated disk.
 pub(crate) fn reader_of(builders: impl IntoIterator<Item = PartitionBuilder>) -> Reader {
     let disk = SimDisk::new();
     let write = |(n, builder): (usize, PartitionBuilder)| {
@@ -25,18 +25,19 @@ pub(crate) fn reader_of(builders: impl IntoIterator<Item = PartitionBuilder>) ->
     Reader::open_files_on(&*disk, &paths).unwrap()
 }
 
-/// How queries of this thread must be run, whatever would be cheapest; the answers stay the same.
+/// Forces how this thread executes queries and writes partitions, regardless of cost. Results must
+/// not change.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Forced {
-    /// Walk a list where that is possible, or never.
+    /// Drive conjunctions by postings lists always (where possible) or never.
     pub(crate) list: Option<bool>,
-    /// Treat small partitions as large ones.
+    /// Execute queries on small partitions like on large ones.
     pub(crate) large: bool,
-    /// Use all threads that a reader has, however little there is to do.
+    /// Use all threads of a reader, however small the query is.
     pub(crate) threads: bool,
-    /// Act as if the system had no thread to give.
+    /// Behave as if the system could not start threads.
     pub(crate) alone: bool,
-    /// Write the forms that pay in large partitions only (`has_large_forms`).
+    /// Write the encodings of large partitions in all partitions (`has_large_forms`).
     pub(crate) forms: bool,
 }
 
@@ -99,20 +100,20 @@ impl Rng {
         }
     }
 
-    /// Up to 4 bytes, often equal or prefixes of each other.
+    /// Up to 4 bytes. Results are often equal or prefixes of each other.
     pub fn bytes(&mut self) -> Vec<u8> {
         let len = self.below(5);
         (0..len).map(|_| *self.pick(&[0, 1, b'a', b'b', 0xFE, 0xFF])).collect()
     }
 
-    /// Short text with the characters that a query language could trip over.
+    /// A short text with characters that need escaping or are not ASCII.
     pub fn text(&mut self) -> String {
         let len = self.below(6);
         let chars = ['a', 'b', 'z', ' ', '\'', '"', '%', '\n', '\\', '\u{e9}', '\u{10ffff}', '-'];
         (0..len).map(|_| *self.pick(&chars)).collect()
     }
 
-    /// A value of a type, edges included; never NaN.
+    /// A value of a type, often an edge case, never NaN.
     pub fn value(&mut self, ty: Type) -> Value {
         match ty {
             Type::Bool => Value::Bool(self.below(2) == 1),
@@ -127,7 +128,7 @@ impl Rng {
 }
 
 impl Partition {
-    /// [`verify::partition`] of this one.
+    /// Verifies this partition, see [`verify::partition`].
     pub(crate) fn verify(&self) -> Result<()> {
         verify::partition(self)
     }

@@ -1,4 +1,4 @@
-//! What `inspect` and `verify` need to know of the files of a collection.
+//! Describes and verifies partitions and partition sets, for the crate's `inspect` module.
 
 use crate::bytes::inspection::{InspectedItem, InspectedSection, Inspection};
 use crate::bytes::int::u32_at;
@@ -14,7 +14,7 @@ use crate::search::partition::verify;
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
-/// Fills in what is special to a partition set.
+/// Adds the members, facts and sections of a partition set to `seen`.
 pub(crate) fn describe_set(file: &Envelope, seen: &mut Inspection) -> Result<()> {
     for member in manifest::decode(file, &[])? {
         let mut facts = vec![
@@ -47,7 +47,7 @@ pub(crate) fn describe_set(file: &Envelope, seen: &mut Inspection) -> Result<()>
     Ok(())
 }
 
-/// Fills in what is special to a partition.
+/// Adds the fields, facts and sections of a partition to `seen`.
 pub(crate) fn describe_partition(file: &Envelope, seen: &mut Inspection) -> Result<()> {
     let meta = file.find(global::META).ok_or_else(|| Error::corrupt("no meta section"))?;
     let (documents, schema, metas) = decode_meta(file.section(meta)?)?;
@@ -93,8 +93,8 @@ pub(crate) fn describe_partition(file: &Envelope, seen: &mut Inspection) -> Resu
     Ok(())
 }
 
-/// `special_forms` are those of the field, if they are not damaged; `other` makes a point with it,
-/// if one does.
+/// The facts about a field. `special_forms` is `None` if that section is damaged; `other` is the
+/// field that forms points with this one, or empty.
 fn describe_field(
     field: &Field,
     meta: &FieldMeta,
@@ -124,7 +124,7 @@ fn describe_field(
     if special_forms.is_none() {
         chosen.push("damaged special forms".into());
     }
-    let forms = exception_forms(special_forms.unwrap_or(&[]), meta.special_forms);
+    let forms = count_special_forms(special_forms.unwrap_or(&[]), meta.special_forms);
     for (count, form) in forms.into_iter().zip(["bitsets", "runs", "scans"]) {
         if count > 0 {
             chosen.push(format!("{form} for {count} values"));
@@ -148,8 +148,8 @@ fn describe_field(
     .collect()
 }
 
-/// How many of a field's keys are kept as bitsets, as runs and in its column.
-fn exception_forms(special_forms: &[u8], count: u32) -> [u64; 3] {
+/// The number of keys of a field that are stored as bitsets, as runs, and only in the column.
+fn count_special_forms(special_forms: &[u8], count: u32) -> [u64; 3] {
     let mut forms = [0; 3];
     for entry in special_forms.chunks_exact(SPECIAL_FORM).take(count as usize) {
         forms[match u32_at(entry, 4) {
@@ -161,6 +161,7 @@ fn exception_forms(special_forms: &[u8], count: u32) -> [u64; 3] {
     forms
 }
 
+/// The names of the roles, separated by spaces.
 fn roles(roles: Roles) -> String {
     let named =
         [(roles.filterable, "filterable"), (roles.sortable, "sortable"), (roles.stored, "stored")];
@@ -168,33 +169,36 @@ fn roles(roles: Roles) -> String {
     names.join(" ")
 }
 
-/// Checks a partition: every byte, and what checksums cannot say.
+/// Verifies a partition: all checksums, then the consistency of its contents.
 pub(crate) fn verify_partition(path: &Path) -> Result<()> {
     verify::partition(&Partition::open(&*disk::os(), path, None)?)
 }
 
-/// Checks a partition set: every byte, and what checksums cannot say.
+/// Verifies a partition set: all checksums, then that its members and schema can be decoded. Does
+/// not read the partitions.
 pub(crate) fn verify_members(file: &Envelope, path: &Path) -> Result<()> {
     file.verify()?;
     let parts = manifest::decode(file, &[]).and_then(|_| manifest::decode_stated(file));
     parts.map(|_| ()).map_err(|e| e.in_file(path))
 }
 
-/// Checks that the files of the collection's current set are those the set names.
+/// Verifies that the partition files of a set are the ones it lists, and that their schemas are
+/// compatible. Does not read the data of the partitions.
 pub(crate) fn verify_set(dir: &Path, set: &Path) -> Result<()> {
     let disk = disk::os();
     let members = manifest::read(&*disk, set, &[])?;
     verify::set(&*disk, dir, members.iter().map(|member| &**member))
 }
 
-/// The set file of a collection that holds now; `None` if the path is not a directory.
+/// The path of the newest set file of a collection; `None` if `path` is not a directory. Errors:
+/// `NotFound` if the directory has no set file.
 pub(crate) fn newest_set(path: &Path) -> Result<Option<PathBuf>> {
     let Ok(numbers) = manifest::numbers(&*disk::os(), path) else { return Ok(None) };
     let none = || Error::new(ErrorKind::NotFound, "there is no collection here").in_file(path);
     Ok(Some(path.join(manifest::file_name(*numbers.last().ok_or_else(none)?))))
 }
 
-/// A set file and the partition files that it names.
+/// The paths of a set file and of the partition files that it refers to.
 pub(crate) fn files_of_set(dir: &Path, set: &Path) -> Result<Vec<PathBuf>> {
     let members = manifest::read(&*disk::os(), set, &[])?;
     let mut files = vec![set.to_path_buf()];

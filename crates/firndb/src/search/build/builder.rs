@@ -1,12 +1,12 @@
-//! Documents -> one partition file.
+//! Builds one partition file from documents.
 //!
-//! 1. `PartitionBuilder::add` checks a document whole and interns its keys.
-//! 2. `Interner::finish` sorts the distinct keys of each field and renumbers.
-//! 3. `sort_documents` applies the schema's order.
-//! 4. `write_partition` chooses structures and writes; the caller publishes the file whole.
+//! 1. `PartitionBuilder::add` validates a document, then interns its keys.
+//! 2. `Interner::finish` sorts the distinct keys of each field and maps their numbers to ordinals.
+//! 3. `sort_documents` applies the schema's document order.
+//! 4. `write_partition` chooses the encodings and writes; the caller publishes the file atomically.
 //!
-//! Memory: 4 bytes a value and about 40 bytes plus its length a distinct key of each field, and
-//! payloads up to a quarter of the limit; payloads beyond that wait in a temporary file.
+//! Memory: 4 bytes per value; about 40 bytes plus the key's length per distinct key of each field;
+//! and payloads up to a quarter of the limit. Further payloads go to a temporary file.
 
 use crate::disk::{self, DiskRef};
 use crate::search::build::interner::Interner;
@@ -24,32 +24,33 @@ use std::path::Path;
 /// Default of [`PartitionBuilder::memory_limit`].
 pub const DEFAULT_MEMORY: usize = 1 << 30;
 
-/// Builds one partition from documents, in bounded memory: see [`PartitionBuilder::memory_limit`].
+/// Builds one partition from documents in bounded memory, see [`PartitionBuilder::memory_limit`].
 pub struct PartitionBuilder {
     schema: Schema,
-    fields: Vec<Values>,
+    fields: Vec<FieldValues>,
     documents: u32,
     payloads: PayloadSpill,
     memory_limit: usize,
-    /// Keys of the document being added, before it is known to be good.
+    /// Field number and key of each value of the document being added, while it is validated.
     pending: Vec<(usize, Key)>,
 }
 
-/// The values of one field so far.
+/// The values of one field in the documents added so far.
 #[derive(Default)]
-struct Values {
+struct FieldValues {
     interner: Interner,
-    /// Single-valued: an interned number a document.
+    /// Single-valued fields: the interned number of each document, or `MISSING`.
     single: Vec<u32>,
-    /// Multi-valued: numbers of all documents, and where those of each document end.
+    /// Multi-valued fields: the interned numbers of all documents, concatenated.
     multi: Vec<u32>,
+    /// Multi-valued fields: the end of each document in `multi`.
     ends: Vec<u32>,
 }
 
 impl PartitionBuilder {
-    /// A builder of partitions of this schema.
+    /// Creates a builder for a partition with this schema.
     pub fn new(schema: Schema) -> PartitionBuilder {
-        let fields = schema.fields.iter().map(|_| Values::default()).collect();
+        let fields = schema.fields.iter().map(|_| FieldValues::default()).collect();
         PartitionBuilder {
             schema,
             fields,
@@ -60,34 +61,37 @@ impl PartitionBuilder {
         }
     }
 
-    /// Bounds the memory that documents take until the partition is written (default 1 GiB); `add`
-    /// refuses a document beyond it, and one for which a table of keys would have to grow beyond it
-    /// (while a table grows it takes three times its size). Writing needs up to 8 bytes a value and
-    /// 24 bytes plus its length a distinct key of the largest field on top, 20 bytes a document for
-    /// each point while it is made, and 3 MiB while the file's buffer of 2 MiB grows. Payloads
-    /// beyond a quarter of the limit are spilled: see [`PartitionBuilder::spill_to`].
+    /// Limits the memory, in bytes, of documents that are not written yet (default 1 GiB). `add`
+    /// rejects a document that would exceed it, and one that would make a hash table of keys grow
+    /// beyond it (a growing table temporarily takes three times its size). Writing needs additional
+    /// memory: up to 8 bytes per value and 24 bytes plus the key's length per distinct key of the
+    /// largest field, 20 bytes per document while a pair of fields is encoded as points, and 3 MiB
+    /// while the file's write buffer of 2 MiB grows. Payloads beyond a quarter of the limit are
+    /// spilled, see [`PartitionBuilder::spill_to`].
     pub fn memory_limit(mut self, bytes: usize) -> PartitionBuilder {
         self.memory_limit = bytes;
         self.payloads.set_budget(bytes / 4);
         self
     }
 
-    /// The directory of the temporary file that takes payloads once they exceed a quarter of the
-    /// memory limit: best the one that the partition will be in. The file has no name and the mode
-    /// 0600. The default is the system's temporary directory, since a builder does not know where
-    /// its partition goes; it may be small, or in memory.
+    /// Sets the directory of the temporary file that holds the payloads beyond a quarter of the
+    /// memory limit. The directory of the partition is a good choice. The file is unnamed and has
+    /// mode 0600. The default is the system's temporary directory, because the builder does not
+    /// know the partition's path; that directory may be small, or in memory.
     pub fn spill_to(mut self, folder: impl AsRef<Path>) -> PartitionBuilder {
         self.payloads.set_folder(disk::os(), folder.as_ref());
         self
     }
 
-    /// The schema, with the fields that documents brought if it is dynamic.
+    /// The schema. If it is dynamic, it includes the fields added by documents.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Adds a document: it gets the next number, unless the schema orders documents. The document
-    /// is checked whole before anything of it is taken; after an error the builder is as before.
+    /// Adds a document. It gets the next document number, unless the schema orders documents.
+    /// Errors: `InvalidArgument` if the document does not match the schema or a limit is reached;
+    /// an I/O error if payloads cannot be spilled. After an error the builder has the same
+    /// documents as before.
     pub fn add(&mut self, document: &Document) -> Result<()> {
         if self.documents == MAX_DOCUMENTS {
             return Err(Error::invalid(format!(
@@ -111,27 +115,28 @@ impl PartitionBuilder {
                 u32::MAX
             )));
         }
-        let known = self.schema.fields.len();
-        let result = self.check(document).and_then(|()| self.payloads.push(&document.payload));
+        let known_fields = self.schema.fields.len();
+        let result = self.validate(document).and_then(|()| self.payloads.push(&document.payload));
         if let Err(error) = result {
-            self.schema.fields.truncate(known);
+            self.schema.fields.truncate(known_fields);
             return Err(error);
         }
-        self.take();
+        self.add_pending();
         Ok(())
     }
 
-    /// Whether `add` would find anything wrong with the document itself. For builders of schemas
-    /// that are not dynamic.
+    /// Validates a document as `add` does, without adding it and without checking limits of the
+    /// builder. The schema must not be dynamic.
     pub(crate) fn check_only(&mut self, document: &Document) -> Result<()> {
         if document.payload.len() > u32::MAX as usize {
             return Err(Error::invalid("a payload has at most 4 GiB - 1"));
         }
-        self.check(document)
+        self.validate(document)
     }
 
-    /// Encodes the document's values into `pending`, new fields of a dynamic schema included.
-    fn check(&mut self, document: &Document) -> Result<()> {
+    /// Validates a document and encodes its values into `pending`. Adds new fields to a dynamic
+    /// schema; the caller removes them after an error.
+    fn validate(&mut self, document: &Document) -> Result<()> {
         self.schema.payload.check()?;
         self.pending.clear();
         for (name, value) in &document.fields {
@@ -163,13 +168,13 @@ impl PartitionBuilder {
             }
             self.pending.push((i, key));
         }
-        let lacking = self
+        let missing = self
             .schema
             .fields
             .iter()
             .enumerate()
             .find(|(i, f)| !f.nullable && !self.pending.iter().any(|(given, _)| given == i));
-        match lacking {
+        match missing {
             None => Ok(()),
             Some((_, f)) => Err(Error::invalid(format!(
                 "field `{}` is missing; declare it nullable if documents may lack it",
@@ -178,10 +183,10 @@ impl PartitionBuilder {
         }
     }
 
-    /// Takes the checked document.
-    fn take(&mut self) {
+    /// Adds the validated document in `pending`.
+    fn add_pending(&mut self) {
         let documents = self.documents as usize;
-        self.fields.resize_with(self.schema.fields.len(), Values::default);
+        self.fields.resize_with(self.schema.fields.len(), FieldValues::default);
         for (i, key) in self.pending.drain(..) {
             let values = &mut self.fields[i];
             let number = values.interner.intern(key);
@@ -201,18 +206,18 @@ impl PartitionBuilder {
         }
     }
 
-    /// Documents added so far.
+    /// The number of documents added so far.
     pub fn len(&self) -> u32 {
         self.documents
     }
 
-    /// No document was added yet.
+    /// Whether no document has been added yet.
     pub fn is_empty(&self) -> bool {
         self.documents == 0
     }
 
-    /// Bytes of memory that the documents take now, within a few percent. (A vector that grows may
-    /// ask for more; what it has not used is not the system's memory yet.)
+    /// The memory of the documents added so far, in bytes, within a few percent. Excludes unused
+    /// capacity of vectors, which the system has not backed with memory yet.
     pub fn memory(&self) -> usize {
         let fields = self
             .fields
@@ -221,19 +226,19 @@ impl PartitionBuilder {
         fields.sum::<usize>() + self.payloads.memory()
     }
 
-    /// Publishes the partition as a file of its own: afterwards the file is there, whole and
-    /// durable, or it is not. Replaces a file of this name.
+    /// Writes the partition to a file of its own, atomically: the file is complete and durable once
+    /// this returns `Ok`, and is unchanged otherwise. Replaces an existing file.
     pub fn write(self, path: impl AsRef<Path>) -> Result<()> {
         self.write_on(&disk::os(), path.as_ref()).map(|_| ())
     }
 
-    /// The same through a given disk. Gives the content id.
+    /// [`PartitionBuilder::write`] on a given disk. Returns the content id.
     pub(crate) fn write_on(self, disk: &DiskRef, path: &Path) -> Result<u128> {
         let built = self.finish()?;
         disk::publish(&**disk, path, |out| built.write(out))
     }
 
-    /// Sorts keys and documents.
+    /// Sorts the keys and the documents.
     pub(crate) fn finish(self) -> Result<Built> {
         self.schema.payload.check()?;
         let documents = self.documents as usize;
@@ -241,32 +246,32 @@ impl PartitionBuilder {
         for (field, values) in self.schema.fields.iter().zip(self.fields) {
             fields.push(values.finish(field, documents));
         }
-        let old = sort_documents(&self.schema, self.documents, &mut fields)?;
+        let new_to_old = sort_documents(&self.schema, self.documents, &mut fields)?;
         let payloads = self.payloads.finish()?;
-        Ok(Built { schema: self.schema, documents: self.documents, fields, old, payloads })
+        Ok(Built { schema: self.schema, documents: self.documents, fields, new_to_old, payloads })
     }
 }
 
-impl Values {
+impl FieldValues {
     fn finish(mut self, field: &Field, documents: usize) -> FieldData {
-        let (keys, renumbered) = self.interner.finish(field.ty.is_fixed());
+        let (keys, ordinals) = self.interner.finish(field.ty.is_fixed());
         if !field.multi {
             self.single.resize(documents, MISSING);
             for number in self.single.iter_mut().filter(|n| **n != MISSING) {
-                *number = renumbered[*number as usize];
+                *number = ordinals[*number as usize];
             }
             return FieldData { keys, ordinals: Ordinals::Single(self.single) };
         }
         self.ends.resize(documents, self.multi.len() as u32);
         let (mut starts, mut ords) = (vec![0], Vec::with_capacity(self.multi.len()));
         let mut start = 0;
-        let mut set = Vec::new();
+        let mut doc_ords = Vec::new();
         for end in self.ends {
-            set.clear();
-            set.extend(self.multi[start..end as usize].iter().map(|&n| renumbered[n as usize]));
-            set.sort_unstable();
-            set.dedup();
-            ords.extend_from_slice(&set);
+            doc_ords.clear();
+            doc_ords.extend(self.multi[start..end as usize].iter().map(|&n| ordinals[n as usize]));
+            doc_ords.sort_unstable();
+            doc_ords.dedup();
+            ords.extend_from_slice(&doc_ords);
             starts.push(ords.len() as u32);
             start = end as usize;
         }
@@ -274,28 +279,28 @@ impl Values {
     }
 }
 
-/// A partition ready to be written.
+/// A partition that is ready to be written.
 pub(crate) struct Built {
     schema: Schema,
     documents: u32,
     fields: Vec<FieldData>,
-    /// For each document its number as it was added.
-    old: Option<Vec<u32>>,
+    /// The number that each document had when it was added; `None` if documents did not move.
+    new_to_old: Option<Vec<u32>>,
     payloads: crate::search::build::payload_spill::Spilled,
 }
 
 impl Built {
     pub(crate) fn write(self, out: &mut dyn disk::Append) -> Result<u128> {
-        let Built { schema, documents, fields, old, payloads } = self;
+        let Built { schema, documents, fields, new_to_old, payloads } = self;
         let mut source = |doc: u32, out: &mut Vec<u8>| {
-            let doc = old.as_ref().map_or(doc, |old| old[doc as usize]);
+            let doc = new_to_old.as_ref().map_or(doc, |map| map[doc as usize]);
             payloads.get(doc, out)
         };
         write_partition(out, &schema, documents, fields, &mut source)
     }
 }
 
-/// A field of a partition in which no document has a value for it.
+/// A field without values, for this many documents.
 pub(crate) fn empty_field(field: &Field, documents: usize) -> FieldData {
     let keys = empty_keys(field);
     let ordinals = match field.multi {
@@ -305,6 +310,7 @@ pub(crate) fn empty_field(field: &Field, documents: usize) -> FieldData {
     FieldData { keys, ordinals }
 }
 
+/// The empty key list of a field.
 pub(crate) fn empty_keys(field: &Field) -> Keys {
     if field.ty.is_fixed() { Keys::Fixed(Vec::new()) } else { Keys::Bytes(Vec::new()) }
 }

@@ -1,8 +1,9 @@
-//! A field of several partitions, one after the other: keys are merged, ordinals renumbered.
+//! Concatenates a field of several partitions: merges the keys and remaps the ordinals.
 //!
-//! What is joined are runs of documents of *sources*. When most documents come from one source (a
-//! bundle of which a few partitions were replaced), the keys of the others are looked up in those
-//! of that one: then the work is in proportion to what is new, beside a copy of what is not.
+//! The input is a list of runs of documents, each from one of several *sources*. If most keys come
+//! from one source (a bundle of which a few partitions were replaced), the keys of the others are
+//! looked up in its sorted keys. The cost is then a copy of that source plus work proportional to
+//! the others.
 
 use crate::search::build::builder::empty_field;
 use crate::search::build::partition_writer::{FieldData, reorder};
@@ -14,35 +15,35 @@ use crate::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What is to be joined: runs of documents of some partitions, in their new order.
-pub(crate) struct Pieces<'p> {
+/// The input of a join: runs of documents of some partitions, in their new order.
+pub(crate) struct JoinInput<'p> {
     sources: Vec<&'p Partition>,
-    /// The number of a source, and which of its documents. Those of one source ascend.
+    /// The number of a source, and a range of its documents. The ranges of a source ascend.
     runs: Vec<(usize, Range<u32>)>,
 }
 
-impl<'p> Pieces<'p> {
-    pub(crate) fn new() -> Pieces<'p> {
-        Pieces { sources: Vec::new(), runs: Vec::new() }
+impl<'p> JoinInput<'p> {
+    pub(crate) fn new() -> JoinInput<'p> {
+        JoinInput { sources: Vec::new(), runs: Vec::new() }
     }
 
-    /// Partitions with all of their documents.
-    pub(crate) fn whole(parts: &'p [Arc<Partition>]) -> Pieces<'p> {
-        let mut pieces = Pieces::new();
+    /// All documents of these partitions.
+    pub(crate) fn all_of(parts: &'p [Arc<Partition>]) -> JoinInput<'p> {
+        let mut input = JoinInput::new();
         for part in parts {
-            let source = pieces.source(part);
-            pieces.push(source, 0..part.documents);
+            let source = input.add_source(part);
+            input.push(source, 0..part.documents);
         }
-        pieces
+        input
     }
 
-    /// Adds a source, of which no documents are taken yet.
-    pub(crate) fn source(&mut self, part: &'p Partition) -> usize {
+    /// Adds a source, without any of its documents. Returns its number.
+    pub(crate) fn add_source(&mut self, part: &'p Partition) -> usize {
         self.sources.push(part);
         self.sources.len() - 1
     }
 
-    /// Takes documents of a source.
+    /// Appends documents of a source.
     pub(crate) fn push(&mut self, source: usize, docs: Range<u32>) {
         match self.runs.last_mut() {
             Some((last, run)) if *last == source && run.end == docs.start => run.end = docs.end,
@@ -50,32 +51,33 @@ impl<'p> Pieces<'p> {
         }
     }
 
-    fn of(&self, source: usize) -> impl Iterator<Item = Range<usize>> {
+    /// The document ranges of a source.
+    fn ranges_of(&self, source: usize) -> impl Iterator<Item = Range<usize>> {
         let own = self.runs.iter().filter(move |(other, _)| *other == source);
         own.map(|(_, docs)| docs.start as usize..docs.end as usize)
     }
 }
 
-/// The distinct keys of a source, ascending.
-enum Sorted<'p> {
+/// The distinct keys of a source in ascending order.
+enum SortedKeys<'p> {
     Fixed(Vec<u64>),
     Bytes(Vec<&'p [u8]>),
 }
 
-impl<'p> Sorted<'p> {
-    /// All keys of a field.
-    fn of(part: &'p Partition, field: usize) -> Result<Sorted<'p>> {
+impl<'p> SortedKeys<'p> {
+    /// All keys of a field. Errors: `Corrupt` if they do not ascend.
+    fn of(part: &'p Partition, field: usize) -> Result<SortedKeys<'p>> {
         let (keys, ascend) = match part.dictionary(field)? {
             Dictionary::Fixed(keys) => {
                 let keys = keys.decode();
                 let ascend = keys.is_sorted_by(|a, b| a < b);
-                (Sorted::Fixed(keys), ascend)
+                (SortedKeys::Fixed(keys), ascend)
             }
             dictionary => {
                 let all = 0..dictionary.len() as u32;
                 let keys: Vec<_> = all.map(|ord| dictionary.bytes_key(ord)).collect();
                 let ascend = keys.is_sorted_by(|a, b| a < b);
-                (Sorted::Bytes(keys), ascend)
+                (SortedKeys::Bytes(keys), ascend)
             }
         };
         match ascend {
@@ -88,30 +90,30 @@ impl<'p> Sorted<'p> {
 
     fn len(&self) -> usize {
         match self {
-            Sorted::Fixed(keys) => keys.len(),
-            Sorted::Bytes(keys) => keys.len(),
+            SortedKeys::Fixed(keys) => keys.len(),
+            SortedKeys::Bytes(keys) => keys.len(),
         }
     }
 }
 
-/// A field of a source: its keys, and the ordinals of all its documents.
-struct Source<'p> {
-    keys: Sorted<'p>,
+/// A field of a source: its keys, and the ordinals of all documents.
+struct SourceField<'p> {
+    keys: SortedKeys<'p>,
     ordinals: Ordinals,
-    /// Ordinals of keys that no document has which is taken; not in `keys`.
+    /// Ordinals of the keys that no joined document has, ascending. They are not in `keys`.
     unused: Vec<u32>,
 }
 
-/// Joins a field.
-pub(crate) fn join_field(field: &Field, pieces: &Pieces) -> Result<FieldData> {
-    let mut sources = Vec::with_capacity(pieces.sources.len());
-    for (i, &part) in pieces.sources.iter().enumerate() {
+/// Joins a field of all sources. Sources that lack the field contribute documents without a value.
+pub(crate) fn join_field(field: &Field, input: &JoinInput) -> Result<FieldData> {
+    let mut sources = Vec::with_capacity(input.sources.len());
+    for (i, &part) in input.sources.iter().enumerate() {
         sources.push(match part.schema.field(&field.name) {
-            Some((local, _)) => Source::of(part, local, pieces.of(i))?,
-            None => Source::empty(field, part.documents),
+            Some((local, _)) => SourceField::of(part, local, input.ranges_of(i))?,
+            None => SourceField::empty(field, part.documents),
         });
     }
-    let values: usize = sources.iter().map(Source::values).sum();
+    let values: usize = sources.iter().map(SourceField::values).sum();
     if values > u32::MAX as usize {
         return Err(Error::invalid(format!(
             "the partitions have {values} values of `{}` together; one has at most {}",
@@ -121,10 +123,10 @@ pub(crate) fn join_field(field: &Field, pieces: &Pieces) -> Result<FieldData> {
     }
     let (keys, mut maps) = merge_keys(&mut sources);
     for (map, source) in maps.iter_mut().zip(&sources) {
-        make_room(map, &source.unused);
+        insert_gaps(map, &source.unused);
     }
     let (mut single, mut starts, mut multi) = (Vec::new(), vec![0u32], Vec::new());
-    for (source, docs) in &pieces.runs {
+    for (source, docs) in &input.runs {
         let (docs, map) = (docs.start as usize..docs.end as usize, &maps[*source]);
         match &sources[*source].ordinals {
             Ordinals::Single(ords) => single.extend(ords[docs].iter().map(|&ord| match ord {
@@ -147,26 +149,27 @@ pub(crate) fn join_field(field: &Field, pieces: &Pieces) -> Result<FieldData> {
     Ok(FieldData { keys, ordinals })
 }
 
-impl<'p> Source<'p> {
-    fn empty(field: &Field, documents: u32) -> Source<'p> {
+impl<'p> SourceField<'p> {
+    fn empty(field: &Field, documents: u32) -> SourceField<'p> {
         let keys = match field.ty.is_fixed() {
-            true => Sorted::Fixed(Vec::new()),
-            false => Sorted::Bytes(Vec::new()),
+            true => SortedKeys::Fixed(Vec::new()),
+            false => SortedKeys::Bytes(Vec::new()),
         };
         let FieldData { ordinals, .. } = empty_field(field, documents as usize);
-        Source { keys, ordinals, unused: Vec::new() }
+        SourceField { keys, ordinals, unused: Vec::new() }
     }
 
-    /// A field as it was written, and the keys of the documents that are taken.
+    /// Reads a field, in the original order of documents, and drops the keys that no document in
+    /// `taken` has.
     fn of(
         part: &'p Partition,
         field: usize,
         taken: impl Iterator<Item = Range<usize>>,
-    ) -> Result<Source<'p>> {
+    ) -> Result<SourceField<'p>> {
         let multi = part.schema.fields[field].multi;
         let (keys, column) = match part.ranked(field)? {
-            Some((keys, ords)) => (Sorted::Fixed(keys), Column::Derived(ords)),
-            None => (Sorted::of(part, field)?, part.column_or_derived(field)?),
+            Some((keys, ords)) => (SortedKeys::Fixed(keys), Column::Derived(ords)),
+            None => (SortedKeys::of(part, field)?, part.column_or_derived(field)?),
         };
         let distinct = keys.len() as u32;
         let ordinals = ordinals(part, &column, multi, distinct)?;
@@ -185,17 +188,18 @@ impl<'p> Source<'p> {
         }
         let unused: Vec<u32> = (0..distinct).filter(|&ord| unused[ord as usize]).collect();
         if whole && last == part.documents as usize && !unused.is_empty() {
-            // Postings of no documents cannot be written.
+            // A postings list cannot be empty.
             let message = "no document has one of the values of a field";
             return Err(Error::corrupt(message).in_file(part.file.path()));
         }
         let keys = match keys {
-            Sorted::Fixed(keys) => Sorted::Fixed(without(keys, &unused)),
-            Sorted::Bytes(keys) => Sorted::Bytes(without(keys, &unused)),
+            SortedKeys::Fixed(keys) => SortedKeys::Fixed(remove_at(keys, &unused)),
+            SortedKeys::Bytes(keys) => SortedKeys::Bytes(remove_at(keys, &unused)),
         };
-        Ok(Source { keys, ordinals, unused })
+        Ok(SourceField { keys, ordinals, unused })
     }
 
+    /// The number of values, if the field is multi-valued; otherwise 0.
     fn values(&self) -> usize {
         match &self.ordinals {
             Ordinals::Single(_) => 0,
@@ -204,7 +208,7 @@ impl<'p> Source<'p> {
     }
 }
 
-/// The ordinals of all documents of a partition, by the numbers they are known by outside.
+/// The ordinals of all documents of a partition, in their original order (`Partition::origins`).
 fn ordinals(part: &Partition, column: &Column, multi: bool, distinct: u32) -> Result<Ordinals> {
     if multi {
         let (starts, ords) = match column {
@@ -223,7 +227,7 @@ fn ordinals(part: &Partition, column: &Column, multi: bool, distinct: u32) -> Re
             let message = "a document has a value that is not there";
             return Err(Error::corrupt(message).in_file(part.file.path()));
         }
-        return Ok(moved_back(part, Ordinals::Multi { starts, ords }));
+        return Ok(in_original_order(part, Ordinals::Multi { starts, ords }));
     }
     let mut ords = Vec::with_capacity(part.documents as usize);
     match column {
@@ -231,11 +235,11 @@ fn ordinals(part: &Partition, column: &Column, multi: bool, distinct: u32) -> Re
         other => ords.extend((0..part.documents).map(|doc| other.get(doc))),
     }
     ords.iter_mut().filter(|ord| **ord >= distinct).for_each(|ord| *ord = MISSING);
-    Ok(moved_back(part, Ordinals::Single(ords)))
+    Ok(in_original_order(part, Ordinals::Single(ords)))
 }
 
-/// The ordinals of documents that moved, in the order before.
-fn moved_back(part: &Partition, ordinals: Ordinals) -> Ordinals {
+/// Puts the ordinals of reordered documents back into their original order.
+fn in_original_order(part: &Partition, ordinals: Ordinals) -> Ordinals {
     let Some(origins) = &part.origins else { return ordinals };
     let mut docs = vec![0; origins.len()];
     for (&origin, doc) in origins.iter().zip(0..) {
@@ -244,67 +248,70 @@ fn moved_back(part: &Partition, ordinals: Ordinals) -> Ordinals {
     reorder(&ordinals, &docs)
 }
 
-/// `all` without the elements of these numbers, which ascend.
-fn without<T: Copy>(all: Vec<T>, numbers: &[u32]) -> Vec<T> {
-    if numbers.is_empty() {
+/// `all` without the elements at these positions, which ascend.
+fn remove_at<T: Copy>(all: Vec<T>, positions: &[u32]) -> Vec<T> {
+    if positions.is_empty() {
         return all;
     }
-    let (mut some, mut from) = (Vec::with_capacity(all.len()), 0);
-    for &number in numbers {
-        some.extend_from_slice(&all[from..number as usize]);
-        from = number as usize + 1;
+    let (mut kept, mut from) = (Vec::with_capacity(all.len()), 0);
+    for &position in positions {
+        kept.extend_from_slice(&all[from..position as usize]);
+        from = position as usize + 1;
     }
-    some.extend_from_slice(&all[from..]);
-    some
+    kept.extend_from_slice(&all[from..]);
+    kept
 }
 
-/// Undoes [`without`]: puts something in the places of these numbers, which nobody asks for.
-fn make_room(map: &mut Vec<u32>, numbers: &[u32]) {
-    if numbers.is_empty() {
+/// Inserts `MISSING` at the positions removed by [`remove_at`], so that ordinals of the source
+/// index `map`. These entries are never read.
+fn insert_gaps(map: &mut Vec<u32>, positions: &[u32]) {
+    if positions.is_empty() {
         return;
     }
-    let (mut wider, mut from) = (Vec::with_capacity(map.len() + numbers.len()), 0);
-    for (i, &number) in numbers.iter().enumerate() {
-        let end = number as usize - i;
-        wider.extend_from_slice(&map[from..end]);
-        wider.push(MISSING);
+    let (mut expanded, mut from) = (Vec::with_capacity(map.len() + positions.len()), 0);
+    for (i, &position) in positions.iter().enumerate() {
+        let end = position as usize - i;
+        expanded.extend_from_slice(&map[from..end]);
+        expanded.push(MISSING);
         from = end;
     }
-    wider.extend_from_slice(&map[from..]);
-    *map = wider;
+    expanded.extend_from_slice(&map[from..]);
+    *map = expanded;
 }
 
-/// All keys ascending, and for each source the new ordinal of each of its keys.
-fn merge_keys(sources: &mut [Source]) -> (Keys, Vec<Vec<u32>>) {
-    if matches!(sources.first(), Some(Source { keys: Sorted::Bytes(_), .. })) {
+/// The keys of all sources in ascending order, and for each source the new ordinals of its keys.
+/// Empties the sources' keys.
+fn merge_keys(sources: &mut [SourceField]) -> (Keys, Vec<Vec<u32>>) {
+    if matches!(sources.first(), Some(SourceField { keys: SortedKeys::Bytes(_), .. })) {
         let lists = sources.iter_mut().map(|source| match &mut source.keys {
-            Sorted::Fixed(_) => Vec::new(),
-            Sorted::Bytes(keys) => std::mem::take(keys),
+            SortedKeys::Fixed(_) => Vec::new(),
+            SortedKeys::Bytes(keys) => std::mem::take(keys),
         });
         let (keys, maps) = merge_lists(lists.collect());
         return (Keys::Bytes(keys.into_iter().map(<[u8]>::to_vec).collect()), maps);
     }
     let lists = sources.iter_mut().map(|source| match &mut source.keys {
-        Sorted::Fixed(keys) => std::mem::take(keys),
-        Sorted::Bytes(_) => Vec::new(),
+        SortedKeys::Fixed(keys) => std::mem::take(keys),
+        SortedKeys::Bytes(_) => Vec::new(),
     });
     let (keys, maps) = merge_lists(lists.collect());
     (Keys::Fixed(keys), maps)
 }
 
-/// All elements of ascending lists, ascending, and for each list where its elements are now.
+/// Merges ascending lists and removes duplicates. Also returns the new position of each element of
+/// each list. A list that is longer than all others together is merged by binary searches.
 fn merge_lists<K: Ord + Copy>(mut lists: Vec<Vec<K>>) -> (Vec<K>, Vec<Vec<u32>>) {
-    let sum: usize = lists.iter().map(Vec::len).sum();
+    let total: usize = lists.iter().map(Vec::len).sum();
     let longest = (0..lists.len()).max_by_key(|&i| lists[i].len()).unwrap_or(0);
     let base = match lists.get_mut(longest) {
-        Some(list) if 2 * list.len() > sum => std::mem::take(list),
+        Some(list) if 2 * list.len() > total => std::mem::take(list),
         _ => Vec::new(),
     };
-    let (others, mut maps) = sort_lists(&lists, sum - base.len());
+    let (others, mut maps) = merge_by_sorting(&lists, total - base.len());
     if base.is_empty() {
         return (others, maps);
     }
-    let (keys, of_base, of_others) = weave(&base, &others);
+    let (keys, of_base, of_others) = merge_into_long(&base, &others);
     for ord in maps.iter_mut().flatten() {
         *ord = of_others[*ord as usize];
     }
@@ -312,14 +319,14 @@ fn merge_lists<K: Ord + Copy>(mut lists: Vec<Vec<K>>) -> (Vec<K>, Vec<Vec<u32>>)
     (keys, maps)
 }
 
-/// [`merge_lists`] of lists of about the same length.
-fn sort_lists<K: Ord + Copy>(lists: &[Vec<K>], sum: usize) -> (Vec<K>, Vec<Vec<u32>>) {
+/// [`merge_lists`] for lists of similar lengths.
+fn merge_by_sorting<K: Ord + Copy>(lists: &[Vec<K>], total: usize) -> (Vec<K>, Vec<Vec<u32>>) {
     let mut maps: Vec<Vec<u32>> = lists.iter().map(|list| vec![0; list.len()]).collect();
-    let mut all: Vec<(K, u32, u32)> = Vec::with_capacity(sum);
+    let mut all: Vec<(K, u32, u32)> = Vec::with_capacity(total);
     for (source, list) in (0..).zip(lists) {
         all.extend((0..).zip(list).map(|(ord, key)| (*key, source, ord)));
     }
-    all.sort_by_key(|&(key, ..)| key); // a merge of sorted runs: the stable sort finds them
+    all.sort_by_key(|&(key, ..)| key); // the stable sort detects the sorted runs and merges them
     let mut keys: Vec<K> = Vec::new();
     for (key, source, ord) in all {
         if keys.last() != Some(&key) {
@@ -330,8 +337,9 @@ fn sort_lists<K: Ord + Copy>(lists: &[Vec<K>], sum: usize) -> (Vec<K>, Vec<Vec<u
     (keys, maps)
 }
 
-/// Merges a short ascending list into a long one; where the elements of either are now.
-fn weave<K: Ord + Copy>(long: &[K], short: &[K]) -> (Vec<K>, Vec<u32>, Vec<u32>) {
+/// Merges a short ascending list into a long one, with binary searches in the long one. Also
+/// returns the new positions of the elements of both.
+fn merge_into_long<K: Ord + Copy>(long: &[K], short: &[K]) -> (Vec<K>, Vec<u32>, Vec<u32>) {
     let mut keys = Vec::with_capacity(long.len() + short.len());
     let mut of_long: Vec<u32> = Vec::with_capacity(long.len());
     let mut of_short = Vec::with_capacity(short.len());
@@ -358,7 +366,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn lists_of_any_lengths_are_merged() {
+    fn merge_lists_matches_a_sorted_set() {
         let seed = 0x10_15;
         println!("seed {seed:#x}");
         let mut rng = Rng(seed);
@@ -374,22 +382,22 @@ mod tests {
             let expected: BTreeSet<usize> = lists.iter().flatten().copied().collect();
             assert_eq!(keys, expected.into_iter().collect::<Vec<_>>());
             for (list, map) in lists.iter().zip(&maps) {
-                let back: Vec<usize> = map.iter().map(|&ord| keys[ord as usize]).collect();
-                assert_eq!(*list, back);
+                let merged: Vec<usize> = map.iter().map(|&ord| keys[ord as usize]).collect();
+                assert_eq!(*list, merged);
             }
         }
     }
 
     #[test]
-    fn numbers_that_are_left_out_leave_room() {
-        for numbers in [&[][..], &[0], &[4], &[0, 1, 2, 3, 4], &[1, 3]] {
+    fn insert_gaps_restores_positions() {
+        for positions in [&[][..], &[0], &[4], &[0, 1, 2, 3, 4], &[1, 3]] {
             let all = vec![10u32, 11, 12, 13, 14];
-            let mut some = without(all.clone(), numbers);
-            assert!((0..5).all(|i| some.contains(&all[i]) != numbers.contains(&(i as u32))));
-            make_room(&mut some, numbers);
+            let mut kept = remove_at(all.clone(), positions);
+            assert!((0..5).all(|i| kept.contains(&all[i]) != positions.contains(&(i as u32))));
+            insert_gaps(&mut kept, positions);
             for i in 0..5 {
-                let expected = if numbers.contains(&(i as u32)) { MISSING } else { all[i] };
-                assert_eq!(some[i], expected);
+                let expected = if positions.contains(&(i as u32)) { MISSING } else { all[i] };
+                assert_eq!(kept[i], expected);
             }
         }
     }

@@ -1,10 +1,11 @@
-//! Joins partitions without the documents they were built from.
+//! Merges partitions into one, without the documents they were built from.
 //!
-//! Fields are joined one by one (`join.rs`), documents stand one partition after the other (or in
-//! the order of the schema); then the same writer as for built partitions chooses structures anew.
+//! Each field is joined separately (`join.rs`). Documents are concatenated in the order of the
+//! partitions, then sorted if the schema orders them. The encodings are chosen anew by the writer
+//! that the builder uses.
 
 use crate::disk::Append;
-use crate::search::build::join::{Pieces, join_field};
+use crate::search::build::join::{JoinInput, join_field};
 use crate::search::build::partition_writer::{FieldData, sort_documents, write_partition};
 use crate::search::codec::payload::Block;
 use crate::search::format::MAX_DOCUMENTS;
@@ -13,23 +14,25 @@ use crate::search::partition::Partition;
 use crate::{Error, Result};
 use std::sync::Arc;
 
-/// A merged partition ready to be written.
+/// A merged partition that is ready to be written.
 pub(crate) struct Merged {
     parts: Vec<Arc<Partition>>,
     schema: Schema,
     documents: u32,
     fields: Vec<FieldData>,
-    old: Option<Vec<u32>>,
+    /// For each document its number in the concatenation; `None` if documents did not move.
+    new_to_old: Option<Vec<u32>>,
 }
 
-/// Joins partitions in this order. They need the same fields with the same types and roles,
-/// document order and form of payload, and no field in two points; only the fields of dynamic
-/// schemas may differ. Points are those of all.
+/// Merges partitions in this order. They must have the same document order, the same payload
+/// encoding, and the same fields with equal types and roles; only dynamic schemas may differ in
+/// fields. The result has the points (pairs of fields) of all partitions; no field may be in two.
+/// Errors: `InvalidArgument` if they differ, or have too many documents together.
 pub(crate) fn merge(parts: &[Arc<Partition>]) -> Result<Merged> {
     let first = parts.first().ok_or_else(|| Error::invalid("there is nothing to merge"))?;
     let mut schema = (*first.schema).clone();
     for part in &parts[1..] {
-        join_schema(&mut schema, &part.schema)?;
+        merge_schema(&mut schema, &part.schema)?;
     }
     let documents: u64 = parts.iter().map(|part| u64::from(part.documents)).sum();
     if documents > u64::from(MAX_DOCUMENTS) {
@@ -37,15 +40,16 @@ pub(crate) fn merge(parts: &[Arc<Partition>]) -> Result<Merged> {
             "{documents} documents are too many for one partition; it has at most {MAX_DOCUMENTS}"
         )));
     }
-    let pieces = Pieces::whole(parts);
+    let input = JoinInput::all_of(parts);
     let fields: Result<Vec<FieldData>> =
-        schema.fields.iter().map(|field| join_field(field, &pieces)).collect();
+        schema.fields.iter().map(|field| join_field(field, &input)).collect();
     let (mut fields, documents) = (fields?, documents as u32);
-    let old = sort_documents(&schema, documents, &mut fields)?;
-    Ok(Merged { parts: parts.to_vec(), schema, documents, fields, old })
+    let new_to_old = sort_documents(&schema, documents, &mut fields)?;
+    Ok(Merged { parts: parts.to_vec(), schema, documents, fields, new_to_old })
 }
 
-fn join_schema(schema: &mut Schema, other: &Schema) -> Result<()> {
+/// Adds the fields and points of `other` to `schema`.
+fn merge_schema(schema: &mut Schema, other: &Schema) -> Result<()> {
     let differs = |what: &str| Error::invalid(format!("partitions to be merged differ in {what}"));
     if schema.order != other.order {
         return Err(differs("the order of documents"));
@@ -68,17 +72,18 @@ fn join_schema(schema: &mut Schema, other: &Schema) -> Result<()> {
 }
 
 impl Merged {
+    /// Writes the file. Returns its content id.
     pub(crate) fn write(self, out: &mut dyn Append) -> Result<u128> {
-        let Merged { parts, schema, documents, fields, old } = self;
+        let Merged { parts, schema, documents, fields, new_to_old } = self;
         let mut starts: Vec<u32> = vec![0];
         starts.extend(parts.iter().scan(0, |sum, part| {
             *sum += part.documents;
             Some(*sum)
         }));
-        // Documents that follow each other are in the same blocks: each is decompressed once.
+        // Consecutive documents share payload blocks, so keep the last block of each partition.
         let mut blocks: Vec<Option<Block>> = parts.iter().map(|_| None).collect();
         let mut source = |doc: u32, out: &mut Vec<u8>| {
-            let doc = old.as_ref().map_or(doc, |old| old[doc as usize]);
+            let doc = new_to_old.as_ref().map_or(doc, |map| map[doc as usize]);
             let i = starts.partition_point(|&start| start <= doc) - 1;
             let (part, doc) = (&parts[i], doc - starts[i]);
             part.payloads.append(&part.file, doc, &mut blocks[i], out)

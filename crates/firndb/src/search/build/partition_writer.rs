@@ -1,5 +1,7 @@
-//! Writes a partition: fields as sorted keys and ordinals, payloads from a source. Builder and
-//! merge both end here, so that a merged partition has the bytes of one built from the documents.
+//! Writes a partition from fields (sorted keys and ordinals) and a source of payloads.
+//!
+//! The builder and the merge both use this writer, so a merged partition has the same bytes as one
+//! built from the documents.
 
 use crate::disk::Append;
 use crate::disk::envelope::{EnvelopeWriter, Kind};
@@ -15,18 +17,19 @@ use crate::search::model::schema::{Field, Schema};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
-/// A field of all documents of a partition.
+/// A field of a partition: its distinct keys, ascending, and the ordinals of all documents.
 pub(crate) struct FieldData {
     pub(crate) keys: Keys,
     pub(crate) ordinals: Ordinals,
 }
 
-/// Columns of so many bits up to [`SCAN_BITS`], which every field of one value has, are read
-/// instead of lists. Bitsets of fewer keys are faster and take less than a byte a document.
-const SCANNED_BITS: u8 = 3;
+/// The minimum width in bits of a column that queries scan instead of reading postings lists; the
+/// maximum is [`SCAN_BITS`]. With fewer keys bitsets are faster, and all of them together take less
+/// than a byte per document.
+const MIN_SCANNED_BITS: u8 = 3;
 
-/// Puts the documents of all fields into the schema's order. Gives for each new number the old one,
-/// if they moved.
+/// Sorts the documents of all fields into the schema's order. Returns the old number of each
+/// document, in the new order; `None` if the schema has no order.
 pub(crate) fn sort_documents(
     schema: &Schema,
     documents: u32,
@@ -41,8 +44,8 @@ pub(crate) fn sort_documents(
     Ok(Some(old))
 }
 
-/// For each document in the schema's order its number; `None` if there is no order. `ordinals`
-/// gives those of the fields of the order.
+/// The numbers of the documents, sorted by the schema's order; `None` if it has none. `ordinals`
+/// returns those of a field of the order.
 pub(crate) fn document_order<'o>(
     schema: &Schema,
     documents: u32,
@@ -51,7 +54,7 @@ pub(crate) fn document_order<'o>(
     let mut keys = Vec::new();
     for key in &schema.order {
         let Some((i, _)) = schema.field(&key.field) else {
-            // No document brought the field: all lack it, and the next key decides.
+            // No document has the field, so the next sort key decides.
             if schema.dynamic.is_some() {
                 continue;
             }
@@ -68,7 +71,7 @@ pub(crate) fn document_order<'o>(
         ord if descending => MISSING - 1 - ord,
         ord => ord,
     };
-    // Document numbers decide ties, so an unstable sort gives the stable order.
+    // Document numbers break ties, so an unstable sort suffices.
     let first = ords.iter().zip(0..documents);
     let mut ranked: Vec<u64> =
         first.map(|(&ord, doc)| u64::from(rank(ord, *descending)) << 32 | u64::from(doc)).collect();
@@ -87,7 +90,7 @@ pub(crate) fn document_order<'o>(
     Ok(Some(ranked.into_iter().map(|doc| doc as u32).collect()))
 }
 
-/// The ordinals of the documents of these numbers.
+/// The ordinals of the documents with these numbers.
 pub(crate) fn reorder(ordinals: &Ordinals, old: &[u32]) -> Ordinals {
     match ordinals {
         Ordinals::Single(ords) => Ordinals::Single(old.iter().map(|&d| ords[d as usize]).collect()),
@@ -102,7 +105,7 @@ pub(crate) fn reorder(ordinals: &Ordinals, old: &[u32]) -> Ordinals {
     }
 }
 
-/// Writes the file; gives its content id.
+/// Writes the file. Returns its content id.
 pub(crate) fn write_partition(
     out: &mut dyn Append,
     schema: &Schema,
@@ -116,24 +119,24 @@ pub(crate) fn write_partition(
     let medium = Medium::File;
     let points = write_points(&mut w, schema, (documents, medium), |i| fields.get(i))?;
     for (i, (field, data)) in schema.fields.iter().zip(fields).enumerate() {
-        let site = Site { documents, medium, in_points: points.get(&i).copied() };
-        metas.push(write_field(&mut w, i, field, data, site)?);
+        let context = FieldContext { documents, medium, in_points: points.get(&i).copied() };
+        metas.push(write_field(&mut w, i, field, data, context)?);
     }
     w.section(global::META, &encode_meta(documents, schema, &metas))?;
     w.finish()
 }
 
-/// What a field is written with.
-pub(crate) struct Site {
+/// Properties of the partition that affect how a field is written.
+pub(crate) struct FieldContext {
     pub(crate) documents: u32,
     pub(crate) medium: Medium,
-    /// The documents of its keys were written as points, and what these hold.
+    /// Set if the field is part of points, which replace its postings.
     pub(crate) in_points: Option<PointValues>,
 }
 
-/// Writes the points of those pairs of fields that are there, where they pay. Gives the fields
-/// whose documents are in points now, and what these hold. What is in memory has ordinals: nothing
-/// must be made of them.
+/// Writes the points of those pairs of fields for which `field` returns both and for which points
+/// are better than postings. Returns the fields that are in points now, and the values that the
+/// points hold; the default stands for ordinals.
 pub(crate) fn write_points<'f>(
     w: &mut EnvelopeWriter,
     schema: &Schema,
@@ -156,44 +159,46 @@ pub(crate) fn write_points<'f>(
     Ok(done)
 }
 
+/// Writes all sections of a field except points, and chooses its encodings.
 pub(crate) fn write_field(
     w: &mut EnvelopeWriter,
     i: usize,
     field: &Field,
     data: FieldData,
-    site: Site,
+    context: FieldContext,
 ) -> Result<FieldMeta> {
     let FieldData { keys, ordinals } = data;
-    let (documents, medium, in_points) = (site.documents, site.medium, site.in_points.is_some());
+    let (documents, medium) = (context.documents, context.medium);
+    let in_points = context.in_points.is_some();
     let (n, distinct) = (documents as usize, keys.len());
     let mut meta = FieldMeta { distinct: distinct as u32, in_points, ..FieldMeta::default() };
     meta.present = ordinals.present();
-    if let Some(PointValues { least, span: span @ 1.. }) = site.in_points {
+    if let Some(PointValues { least, span: span @ 1.. }) = context.in_points {
         return Ok(FieldMeta { least, span, postings: meta.present.into(), ..meta });
     }
     let indexed = field.roles.filterable || field.roles.sortable;
-    // Where each document has a key of its own, offsets take nothing and are as fast as a column.
+    // If each document has a distinct key, offsets take no space and are as fast as a column.
     let ordered = indexed || distinct == n;
     meta.ordered = if ordered { ordinals.ordered() } else { Ordered::No };
 
     let bits = column_bits(distinct, meta.present < documents && !field.multi);
-    // A condition can then be verified by document.
+    // A narrow column lets queries verify a condition document by document.
     let narrow = bits <= SCAN_BITS && !field.multi;
     write_keys(w, i, &keys, n)?;
     let inverted = build::invert(&ordinals, distinct);
     meta.postings = inverted.docs.len() as u64;
-    let alone = !(narrow || field.multi || in_points) && meta.ordered == Ordered::No;
-    if field.scanned && indexed && alone && has_large_forms(documents) {
+    let lists_only = !(narrow || field.multi || in_points) && meta.ordered == Ordered::No;
+    if field.scanned && indexed && lists_only && has_large_forms(documents) {
         meta.scanned = inverted.without_lists(n, field.roles.sortable);
     }
     if indexed || meta.ordered != Ordered::No {
-        let scanned = narrow && bits >= SCANNED_BITS && has_large_forms(documents);
+        let scanned = narrow && bits >= MIN_SCANNED_BITS && has_large_forms(documents);
         let encoded = inverted.encode(n, scanned, &mut meta);
         write_postings(w, i, &encoded)?;
     }
     drop(inverted);
-    let told = meta.ordered != Ordered::No && medium == Medium::File;
-    let read_back = (field.roles.sortable || field.roles.stored) && !told;
+    let implied = meta.ordered != Ordered::No && medium == Medium::File;
+    let read_back = (field.roles.sortable || field.roles.stored) && !implied;
     if narrow || read_back || meta.is_scanned() {
         let (column, starts) = ordinals.encode(distinct, bits);
         meta.column_bits = Some(bits);
@@ -205,6 +210,7 @@ pub(crate) fn write_field(
     Ok(meta)
 }
 
+/// Writes the dictionary of a field.
 pub(crate) fn write_keys(
     w: &mut EnvelopeWriter,
     field: usize,

@@ -1,18 +1,21 @@
-//! Payloads while documents come in: in memory up to a budget, then in a temporary file that only
-//! grows.
+//! Collects payloads while documents are added. Payloads that exceed a memory budget are appended
+//! to a temporary file.
 
 use crate::disk::{Append, DiskRef, Map, ReadAt};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// Collects payloads.
+/// Collects payloads in memory, and spills them to a temporary file beyond a budget.
 pub(crate) struct PayloadSpill {
     budget: usize,
-    place: Option<(DiskRef, PathBuf)>,
+    /// Disk and directory of the temporary file; the system's temporary directory by default.
+    location: Option<(DiskRef, PathBuf)>,
+    /// The temporary file, once payloads have been spilled.
     file: Option<(Box<dyn Append>, Box<dyn ReadAt>)>,
-    /// Bytes in the file; what came after is in `memory`.
+    /// Bytes in the file. Later payloads are in `memory`.
     spilled: u64,
     memory: Vec<u8>,
+    /// Where each payload starts, counted over file and memory, and the end of the last.
     offsets: Vec<u64>,
 }
 
@@ -20,7 +23,7 @@ impl PayloadSpill {
     pub(crate) fn new(budget: usize) -> PayloadSpill {
         PayloadSpill {
             budget,
-            place: None,
+            location: None,
             file: None,
             spilled: 0,
             memory: Vec::new(),
@@ -33,7 +36,7 @@ impl PayloadSpill {
     }
 
     pub(crate) fn set_folder(&mut self, disk: DiskRef, folder: &Path) {
-        self.place = Some((disk, folder.to_path_buf()));
+        self.location = Some((disk, folder.to_path_buf()));
     }
 
     pub(crate) fn push(&mut self, payload: &[u8]) -> Result<()> {
@@ -45,10 +48,11 @@ impl PayloadSpill {
         Ok(())
     }
 
+    /// Appends the payloads in memory to the file.
     fn flush(&mut self) -> Result<()> {
         if self.file.is_none() {
             let (disk, folder) =
-                self.place.clone().unwrap_or_else(|| (crate::disk::os(), std::env::temp_dir()));
+                self.location.clone().unwrap_or_else(|| (crate::disk::os(), std::env::temp_dir()));
             self.file = Some(disk.create_unnamed(&folder)?);
         }
         if let Some((file, _)) = &mut self.file {
@@ -59,12 +63,12 @@ impl PayloadSpill {
         Ok(())
     }
 
-    /// Bytes of memory in use.
+    /// Memory in use, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.memory.len() + 8 * self.offsets.len()
     }
 
-    /// Ends collecting.
+    /// Makes the payloads readable.
     pub(crate) fn finish(self) -> Result<Spilled> {
         let PayloadSpill { file, spilled, memory, offsets, .. } = self;
         let map = file.map(|(_, read)| read.map()).transpose()?;
@@ -72,7 +76,7 @@ impl PayloadSpill {
     }
 }
 
-/// The payloads of all documents, by number.
+/// The payloads of all documents, by document number.
 pub(crate) struct Spilled {
     map: Option<Map>,
     spilled: u64,
@@ -100,7 +104,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn payloads_come_back_and_nothing_is_left() {
+    fn spilled_payloads_are_read_back_and_the_file_is_removed() {
         let disk = SimDisk::new();
         let folder = Path::new("/spill");
         disk.create_dir_all(folder).unwrap();
@@ -110,7 +114,7 @@ mod tests {
             spill.push(payload.as_bytes()).unwrap();
         }
         assert_eq!(disk.files().len(), 1, "nothing was spilled");
-        assert!(disk.list(folder).unwrap().is_empty(), "the temporary file has a name");
+        assert!(disk.list(folder).unwrap().is_empty(), "the temporary file is unnamed");
         let spilled = spill.finish().unwrap();
         for (doc, expected) in (0..).zip(["one", "two", "three"]) {
             let mut payload = Vec::new();

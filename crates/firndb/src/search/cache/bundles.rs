@@ -1,24 +1,23 @@
-//! Bundles: runs of consecutive small partitions of a reader's set, merged in memory.
+//! Bundles: runs of consecutive small partitions of a set, merged in memory.
 //!
-//! A query has fixed costs in each partition: look-ups in dictionaries, a dozen lines of memory
-//! that are in no cache. In a thousand partitions of a thousand documents they are all of its time.
-//! A bundle is a partition in memory that holds the index structures of hundreds of them, written
-//! by the writer of merged partitions and read by the same code as a file; payloads, and values
-//! that are read back, stay where they are. Its documents stand in the schema's order, if there is
-//! one and the fields of it are used, and else in that of partitions and documents; ties fall by
-//! partition and document either way (`Partition::origins`), so that answers are those of the
-//! partitions.
+//! A query has fixed costs in each partition: dictionary lookups, and a dozen cache misses. With a
+//! thousand partitions of a thousand documents they dominate. A bundle is a partition in memory
+//! with the index structures of hundreds of partitions. It is written like a merged partition, and
+//! read by the same code as a file. Payloads and stored values are still read from the original
+//! partitions. The documents of a bundle are in the schema's order if the bundle has the fields of
+//! that order, otherwise in the order of their partitions. Ties are broken by partition and
+//! document in both cases (`Partition::origins`), so results are the same as without bundles.
 //!
-//! Nothing is made when a set is opened. Queries in many small partitions pay a miss_credit, and
-//! once they have credit about half of what merging the fields they need costs, it is done: whoever
-//! asks once never waits for it, and whoever asks often waits no more than a few times the time
-//! that could not be avoided. When a partition is replaced the other bundles are carried over; its
-//! own is made again when queries have credit for it, from the bundle that was there and what is
-//! new.
+//! Bundles are built on demand. Each query on small partitions without bundles earns credit
+//! (`miss_credit`). The query that raises it to about half of the cost of merging the needed fields
+//! builds the next bundle. Occasional queries therefore rarely wait for a build, and the total time
+//! spent building is at most a small multiple of the time that queries lose without bundles. When a
+//! partition is replaced, the successor of the set keeps the other bundles. It rebuilds the
+//! affected bundle from the old one and the new partition, once there is enough credit again.
 
 use crate::Result;
 use crate::search::cache::bundle_view::miss_credit;
-use crate::search::cache::bundle_view::{Bundle, BundleView, order_within};
+use crate::search::cache::bundle_view::{Bundle, BundleView, bundle_order};
 use crate::search::partition::Partition;
 use crate::search::partition::set::QueryLimits;
 use crate::search::stats::SearchSet;
@@ -26,287 +25,302 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Documents of the largest partition that is bundled.
-const MOST: u32 = 1 << 15;
-/// Documents of a bundle, about.
-const SIZE: u64 = 1 << 18;
+/// The maximum number of documents of a partition that is bundled.
+const MAX_MEMBER_DOCUMENTS: u32 = 1 << 15;
+/// The approximate number of documents of a bundle.
+const TARGET_DOCUMENTS: u64 = 1 << 18;
 
-/// Tolls that buy a document for a bundle, for each field, nanoseconds. It takes about 75: whoever
-/// has credit half of that will go on asking.
-const COST: u64 = 40;
-/// The same if most are copied from a bundle of the set before. It takes about 35.
-const COST_AGAIN: u64 = 10;
-/// Memory that the bundles of a set may take unless somebody says otherwise, bytes.
-const LIMIT: u64 = 256 << 20;
+/// The credit spent per document and field of a bundle, in nanoseconds. Merging takes about 75;
+/// queries that have lost half of that time are expected to continue.
+const MERGE_COST: u64 = 40;
+/// The same for a field that is mostly copied from an older bundle, which takes about 35.
+const COPY_COST: u64 = 10;
+/// The default memory limit of the bundles of a set, in bytes.
+const DEFAULT_LIMIT: u64 = 256 << 20;
 
-/// What is known of the bundles of a set.
+/// The bundles of a set.
 pub(crate) struct Bundles {
-    /// The partitions that can become bundles.
-    cuts: Vec<Range<usize>>,
+    /// The ranges of partitions to be merged into a bundle each.
+    candidates: Vec<Range<usize>>,
+    /// The set with its bundles, for queries.
     view: RwLock<Option<Arc<BundleView>>>,
-    /// Tolls that bought nothing yet.
+    /// Credit that has not been spent, in nanoseconds.
     credit: AtomicU64,
-    work: Mutex<Work>,
+    build: Mutex<BuildState>,
+    /// The memory limit in bytes.
     limit: AtomicU64,
 }
 
-/// Bundles on their way into the next view.
+/// The bundles of the next view, as far as they are built.
 #[derive(Default)]
-struct Work {
-    /// For each field whether the next bundles are to have it.
+struct BuildState {
+    /// For each field, whether the bundles of the next view should contain it.
     wanted: Vec<bool>,
-    /// For each cut; with some of the fields or with all.
-    made: Vec<Option<Arc<Bundle>>>,
-    /// For each cut that has no bundle the one of the set before, which has most of its partitions.
-    before: Vec<Option<Arc<Bundle>>>,
-    /// Nothing more can be made: memory is at its limit, or a partition is damaged.
-    stuck: bool,
+    /// For each candidate, its bundle, which may lack some of the wanted fields.
+    built: Vec<Option<Arc<Bundle>>>,
+    /// For each candidate without a bundle, a bundle of the previous set that has most of its
+    /// partitions.
+    previous: Vec<Option<Arc<Bundle>>>,
+    /// No more bundles can be built: the memory limit is reached, or a partition is damaged.
+    stopped: bool,
 }
 
 impl Bundles {
-    /// None yet, for these partitions.
+    /// For these partitions, without bundles yet.
     pub(crate) fn new(partitions: &[Arc<Partition>]) -> Bundles {
-        Self::cut(partitions, &[])
+        Self::with_kept(partitions, &[])
     }
 
-    /// Cuts runs of small partitions into equal shares. `kept` are ranges that are cuts already.
-    fn cut(partitions: &[Arc<Partition>], kept: &[Range<usize>]) -> Bundles {
-        let mut cuts = Vec::new();
+    /// Divides runs of small partitions into candidates of similar sizes. The ranges in `kept`
+    /// become candidates as they are.
+    fn with_kept(partitions: &[Arc<Partition>], kept: &[Range<usize>]) -> Bundles {
+        let mut candidates = Vec::new();
         let mut start = 0;
         let mut next = kept.iter().peekable();
         let mut p = 0;
         while p < partitions.len() {
             if let Some(range) = next.next_if(|range| range.start == p) {
-                cut_run(partitions, start..p, &mut cuts);
-                cuts.push(range.clone());
+                divide_run(partitions, start..p, &mut candidates);
+                candidates.push(range.clone());
                 p = range.end;
                 start = p;
-            } else if partitions[p].documents > MOST {
-                cut_run(partitions, start..p, &mut cuts);
+            } else if partitions[p].documents > MAX_MEMBER_DOCUMENTS {
+                divide_run(partitions, start..p, &mut candidates);
                 p += 1;
                 start = p;
             } else {
                 p += 1;
             }
         }
-        cut_run(partitions, start..p, &mut cuts);
-        let (made, before) = (vec![None; cuts.len()], vec![None; cuts.len()]);
+        divide_run(partitions, start..p, &mut candidates);
+        let (built, previous) = (vec![None; candidates.len()], vec![None; candidates.len()]);
         Bundles {
-            cuts,
+            candidates,
             view: RwLock::new(None),
             credit: AtomicU64::new(0),
-            work: Mutex::new(Work { made, before, ..Work::default() }),
-            limit: AtomicU64::new(LIMIT),
+            build: Mutex::new(BuildState { built, previous, ..BuildState::default() }),
+            limit: AtomicU64::new(DEFAULT_LIMIT),
         }
     }
 
-    /// What set `new` can use of the bundles of set `old`, which are these.
-    pub(crate) fn carried(&self, old: &SearchSet, new: &SearchSet) -> Bundles {
+    /// The bundles of the set `new`, which succeeds `old`, the set of these bundles. Keeps those
+    /// whose partitions did not change, and others as a base for rebuilding them.
+    pub(crate) fn inherit(&self, old: &SearchSet, new: &SearchSet) -> Bundles {
         let view = self.current();
         let bundles = view.iter().flat_map(|view| view.bundles());
         let kept: Vec<_> = bundles.filter_map(|bundle| successor(old, new, bundle)).collect();
         let ranges: Vec<_> = kept.iter().map(|(range, _)| range.clone()).collect();
-        let mut next = Self::cut(&new.partitions, &ranges);
+        let mut next = Self::with_kept(&new.partitions, &ranges);
         let Some(view) = &view else { return next };
-        let work = next.work.get_mut().unwrap_or_else(PoisonError::into_inner);
-        work.wanted = view.fields.clone();
+        let state = next.build.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.wanted = view.fields.clone();
         for (range, bundle) in kept {
-            let found = next.cuts.binary_search_by_key(&range.start, |cut| cut.start);
-            let list = match bundle.is_of(&new.partitions[range]) {
-                true => &mut work.made,
-                false => &mut work.before,
+            let found = next.candidates.binary_search_by_key(&range.start, |other| other.start);
+            let list = match bundle.consists_of(&new.partitions[range]) {
+                true => &mut state.built,
+                false => &mut state.previous,
             };
-            if let Ok(cut) = found {
-                list[cut] = Some(bundle.clone());
+            if let Ok(i) = found {
+                list[i] = Some(bundle.clone());
             }
         }
-        next.show(new, &next.work());
+        next.publish(new, &next.build_state());
         next
     }
 
-    fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the state; waits while another thread builds a bundle.
+    fn build_state(&self) -> MutexGuard<'_, BuildState> {
+        self.build.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The bundles that queries get.
+    /// The published view; `None` if no bundle has been published.
     pub(crate) fn current(&self) -> Option<Arc<BundleView>> {
         self.view.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Shows queries the bundles that have all that is wanted, if there are any.
-    fn show(&self, set: &SearchSet, work: &Work) {
-        let whole = |bundle: &Option<Arc<Bundle>>| {
-            bundle.clone().filter(|bundle| bundle.fields == work.wanted)
+    /// Publishes a view with the bundles that contain exactly the wanted fields, if there are any.
+    fn publish(&self, set: &SearchSet, state: &BuildState) {
+        let complete = |bundle: &Option<Arc<Bundle>>| {
+            bundle.clone().filter(|bundle| bundle.fields == state.wanted)
         };
-        let made: Vec<_> = work.made.iter().map(whole).collect();
-        if made.iter().any(Option::is_some) {
-            let view = BundleView::new(set, work.wanted.clone(), &self.cuts, made);
+        let built: Vec<_> = state.built.iter().map(complete).collect();
+        if built.iter().any(Option::is_some) {
+            let view = BundleView::new(set, state.wanted.clone(), &self.candidates, built);
             *self.view.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(view));
         }
     }
 
-    /// Memory that the bundles take, bytes.
+    /// Memory in use, in bytes, including bundles of the previous set that are kept for reuse.
     pub(crate) fn memory(&self) -> u64 {
-        self.work().memory()
+        self.build_state().memory()
     }
 
-    /// The memory that the bundles may take, bytes.
+    /// The memory limit in bytes.
     pub(crate) fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Sets the memory that the bundles may take; what is there already stays.
+    /// Sets the memory limit in bytes. Existing bundles are kept.
     pub(crate) fn set_limit(&self, bytes: u64) {
         self.limit.store(bytes, Ordering::Relaxed);
-        self.work().stuck = false;
+        self.build_state().stopped = false;
     }
 
-    /// The view for a query that needs these fields. Makes a bundle if queries have credit for it.
+    /// The view for a query that needs these fields; `None` if no view has them. First builds a
+    /// bundle, if queries have earned enough credit.
     pub(crate) fn view(
         &self,
         set: &SearchSet,
         fields: impl Iterator<Item = usize> + Clone,
     ) -> Option<Arc<BundleView>> {
-        if self.cuts.is_empty() {
+        if self.candidates.is_empty() {
             return None;
         }
         let view = self.current().filter(|view| view.has(fields.clone()));
-        let whole = || self.cuts.iter().map(miss_credit).sum();
-        let miss_credit = view.as_ref().map_or_else(whole, |view| view.miss_credit);
+        let without_view = || self.candidates.iter().map(miss_credit).sum();
+        let miss_credit = view.as_ref().map_or_else(without_view, |view| view.miss_credit);
         if miss_credit == 0 {
             return view;
         }
         self.credit.fetch_add(miss_credit, Ordering::Relaxed);
-        // If another thread is at it, this one goes on with what there is.
-        let Ok(mut work) = self.work.try_lock() else { return view };
-        work.want(set, fields.clone());
-        match self.next(set, &work) {
-            Some((cut, cost)) if self.spend(cost) => {
-                self.step(set, &mut work, cut);
+        // While another thread builds a bundle, use the current view.
+        let Ok(mut state) = self.build.try_lock() else { return view };
+        state.want(set, fields.clone());
+        match self.next_build(set, &state) {
+            Some((i, cost)) if self.spend_credit(cost) => {
+                self.build_bundle(set, &mut state, i);
                 self.current().filter(|view| view.has(fields))
             }
             _ => view,
         }
     }
 
-    /// Spends tolls, if so much was credit: another thread may have spent what this one saw.
-    fn spend(&self, cost: u64) -> bool {
+    /// Spends credit. Returns false if there is less: another thread may have spent it meanwhile.
+    fn spend_credit(&self, cost: u64) -> bool {
         let left = |credit: u64| credit.checked_sub(cost);
         self.credit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
     }
 
-    /// Makes all bundles, with these fields.
+    /// Builds all bundles with these fields, regardless of credit. Errors: those of `limits`.
     pub(crate) fn make(
         &self,
         set: &SearchSet,
         fields: impl Iterator<Item = usize>,
         limits: &QueryLimits,
     ) -> Result<()> {
-        let mut work = self.work();
-        work.want(set, fields);
-        while let Some((cut, _)) = self.next(set, &work) {
+        let mut state = self.build_state();
+        state.want(set, fields);
+        while let Some((i, _)) = self.next_build(set, &state) {
             limits.check()?;
-            self.step(set, &mut work, cut);
+            self.build_bundle(set, &mut state, i);
         }
         Ok(())
     }
 
-    /// The next bundle to be made, and what it costs.
-    fn next(&self, set: &SearchSet, work: &Work) -> Option<(usize, u64)> {
-        if work.stuck {
+    /// The next candidate to be built, and its cost in credit.
+    fn next_build(&self, set: &SearchSet, state: &BuildState) -> Option<(usize, u64)> {
+        if state.stopped {
             return None;
         }
-        let order = order_within(&set.schema, &work.wanted);
-        // Fields that have to be merged, and those that a bundle of the set before has, or that
-        // this one has in another order.
-        let lacking = |cut: usize| {
-            let (made, before) = (&work.made[cut], &work.before[cut]);
-            let mut fields = (0, 0);
-            for (i, _) in work.wanted.iter().enumerate().filter(|(_, wanted)| **wanted) {
-                match (made, before) {
-                    (Some(made), _) if made.fields[i] => {
-                        fields.1 += u64::from(made.part.schema.order != order);
+        let order = bundle_order(&set.schema, &state.wanted);
+        // Counts the fields to be merged, and those to be copied: from a bundle of the previous
+        // set, or from the present bundle if its document order changes.
+        let count_fields = |candidate: usize| {
+            let (built, previous) = (&state.built[candidate], &state.previous[candidate]);
+            let (mut merged, mut copied) = (0, 0);
+            for (i, _) in state.wanted.iter().enumerate().filter(|(_, wanted)| **wanted) {
+                match (built, previous) {
+                    (Some(built), _) if built.fields[i] => {
+                        copied += u64::from(built.part.schema.order != order);
                     }
-                    (None, Some(before)) if before.fields[i] => fields.1 += 1,
-                    _ => fields.0 += 1,
+                    (None, Some(previous)) if previous.fields[i] => copied += 1,
+                    _ => merged += 1,
                 }
             }
-            fields
+            (merged, copied)
         };
-        let all = (0..self.cuts.len()).map(|cut| (cut, lacking(cut)));
-        let (cut, (lacking, again)) = all.into_iter().find(|(_, fields)| *fields != (0, 0))?;
-        let documents = documents(&set.partitions[self.cuts[cut].clone()]);
-        Some((cut, documents * (lacking * COST + again * COST_AGAIN)))
+        let mut counts = (0..self.candidates.len()).map(|i| (i, count_fields(i)));
+        let (i, (merged, copied)) = counts.find(|(_, fields)| *fields != (0, 0))?;
+        let documents = documents(&set.partitions[self.candidates[i].clone()]);
+        Some((i, documents * (merged * MERGE_COST + copied * COPY_COST)))
     }
 
-    /// Makes a bundle, and shows all of them if it was the last.
-    fn step(&self, set: &SearchSet, work: &mut Work, cut: usize) {
+    /// Builds the bundle of candidate i, and publishes the view if no other bundle is to be built.
+    /// Stops building at the memory limit or on errors.
+    fn build_bundle(&self, set: &SearchSet, state: &mut BuildState, i: usize) {
         let limit = self.limit();
-        let before = work.made[cut].take();
-        let base = before.clone().or(work.before[cut].take());
-        // A damaged partition is an error of the queries that need it, not of this one.
-        let bundle = match work.memory() < limit {
-            true => Bundle::new(set, self.cuts[cut].clone(), &work.wanted, base.as_deref()).ok(),
+        let former = state.built[i].take();
+        let base = former.clone().or(state.previous[i].take());
+        // Ignore errors: a damaged partition must only fail the queries that need its damaged data.
+        let bundle = match state.memory() < limit {
+            true => {
+                let range = self.candidates[i].clone();
+                Bundle::new(set, range, &state.wanted, base.as_deref()).ok()
+            }
             false => None,
         };
-        work.stuck = bundle.is_none();
-        work.made[cut] = bundle.map(Arc::new).or(before);
-        if work.stuck
+        state.stopped = bundle.is_none();
+        state.built[i] = bundle.map(Arc::new).or(former);
+        if state.stopped
             && let Some(view) = self.current()
         {
-            // Rather fewer fields everywhere than more of them here and there.
-            work.wanted.clone_from(&view.fields);
-            for (cut, made) in self.cuts.iter().zip(&mut work.made) {
-                *made = view.bundle(cut).cloned();
+            // Return to the bundles of the current view, which all have the same fields.
+            state.wanted.clone_from(&view.fields);
+            for (range, built) in self.candidates.iter().zip(&mut state.built) {
+                *built = view.bundle(range).cloned();
             }
             return;
         }
-        if self.next(set, work).is_none() {
-            self.show(set, work);
+        if self.next_build(set, state).is_none() {
+            self.publish(set, state);
         }
     }
 }
 
-impl Work {
+impl BuildState {
+    /// Adds fields to the wanted ones, unless building has stopped.
     fn want(&mut self, set: &SearchSet, fields: impl Iterator<Item = usize>) {
-        if !self.stuck {
+        if !self.stopped {
             self.wanted.resize(set.schema.fields.len(), false);
             fields.for_each(|field| self.wanted[field] = true);
         }
     }
 
     fn memory(&self) -> u64 {
-        let bundles = self.made.iter().chain(&self.before).flatten();
+        let bundles = self.built.iter().chain(&self.previous).flatten();
         bundles.map(|bundle| bundle.memory()).sum()
     }
 }
 
-/// The partitions of set `new` between the names of which a bundle of set `old` has its own, or
-/// only from the first to the last of its own, if most of their documents are in it.
+/// The range of partitions of the set `new` that inherits a bundle of the set `old`: from the name
+/// of its first member up to the name of the partition after its last member or, if that range is
+/// unsuitable, from the first remaining member to the last. At least half of the documents of the
+/// range must be in the bundle, and it must not be too large.
 fn successor<'b>(
     old: &SearchSet,
     new: &SearchSet,
     (range, bundle): (Range<usize>, &'b Arc<Bundle>),
 ) -> Option<(Range<usize>, &'b Arc<Bundle>)> {
-    // What comes before the first partition goes to the bundle that begins with it.
-    let place = |p: usize| match old.names.get(p) {
+    // Partitions before all old ones belong to the bundle that starts with the first.
+    let position = |p: usize| match old.names.get(p) {
         Some(name) if p > 0 => new.names.partition_point(|other| other < name),
         Some(_) => 0,
         None => new.names.len(),
     };
-    let (start, end) = (place(range.start), place(range.end));
-    let own: Vec<bool> =
+    let (start, end) = (position(range.start), position(range.end));
+    let is_member: Vec<bool> =
         bundle.members_of(&new.partitions[start..end]).map(|m| m.is_some()).collect();
-    let first = start + own.iter().position(|own| *own)?;
-    let last = start + own.iter().rposition(|own| *own)?;
-    let known = (start..end).filter(|p| own[p - start]);
+    let first = start + is_member.iter().position(|member| *member)?;
+    let last = start + is_member.iter().rposition(|member| *member)?;
+    let known = (start..end).filter(|p| is_member[p - start]);
     let known: u64 = known.map(|p| u64::from(new.partitions[p].documents)).sum();
-    let good = |range: &Range<usize>| {
+    let suitable = |range: &Range<usize>| {
         let parts = &new.partitions[range.clone()];
-        let (all, small) = (documents(parts), parts.iter().all(|part| part.documents <= MOST));
-        range.len() > 1 && small && all <= SIZE * 3 / 2 && known * 2 >= all
+        let all = documents(parts);
+        let small = parts.iter().all(|part| part.documents <= MAX_MEMBER_DOCUMENTS);
+        range.len() > 1 && small && all <= TARGET_DOCUMENTS * 3 / 2 && known * 2 >= all
     };
-    let range = [start..end, first..last + 1].into_iter().find(good)?;
+    let range = [start..end, first..last + 1].into_iter().find(suitable)?;
     Some((range, bundle))
 }
 
@@ -314,16 +328,20 @@ fn documents(partitions: &[Arc<Partition>]) -> u64 {
     partitions.iter().map(|part| u64::from(part.documents)).sum()
 }
 
-/// Cuts a run of small partitions into shares of about [`SIZE`] documents.
-fn cut_run(partitions: &[Arc<Partition>], run: Range<usize>, cuts: &mut Vec<Range<usize>>) {
+/// Divides a run of small partitions into candidates of about [`TARGET_DOCUMENTS`] documents.
+fn divide_run(
+    partitions: &[Arc<Partition>],
+    run: Range<usize>,
+    candidates: &mut Vec<Range<usize>>,
+) {
     let all = documents(&partitions[run.clone()]);
-    let shares = ((all + SIZE / 2) / SIZE).max(1);
+    let shares = ((all + TARGET_DOCUMENTS / 2) / TARGET_DOCUMENTS).max(1);
     let (mut start, mut seen, mut share) = (run.start, 0, 1);
     for p in run.clone() {
         seen += u64::from(partitions[p].documents);
         if p + 1 == run.end || (seen >= all * share / shares && share < shares) {
             if p > start {
-                cuts.push(start..p + 1);
+                candidates.push(start..p + 1);
             }
             (start, share) = (p + 1, share + 1);
         }
@@ -335,11 +353,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tolls_are_spent_once() {
+    fn credit_is_spent_once() {
         let bundles = Bundles::new(&[]);
         bundles.credit.store(150, Ordering::Relaxed);
-        // Two threads that saw the same 150.
-        assert_eq!([bundles.spend(100), bundles.spend(100)], [true, false]);
+        // As if two threads had seen a credit of 150.
+        assert_eq!([bundles.spend_credit(100), bundles.spend_credit(100)], [true, false]);
         assert_eq!(bundles.credit.load(Ordering::Relaxed), 50);
     }
 }

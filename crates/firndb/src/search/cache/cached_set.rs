@@ -1,4 +1,4 @@
-//! A set of partitions with everything that readers of it share.
+//! A partition set with the in-memory state that its readers share.
 
 use crate::Result;
 use crate::search::cache::bundles::Bundles;
@@ -9,7 +9,7 @@ use crate::search::stats::SearchSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A set of partitions, the statistics of their values, and the bundles made of them.
+/// A partition set, its statistics, and its bundles.
 pub(crate) struct CachedSet {
     set: SearchSet,
     pub(crate) bundles: Bundles,
@@ -24,7 +24,7 @@ impl Deref for CachedSet {
 }
 
 impl CachedSet {
-    /// Puts partitions together, in the order of their names.
+    /// Creates a set of named partitions, sorted by name.
     pub(crate) fn new(named: Vec<(String, Arc<Partition>)>) -> Result<CachedSet> {
         let set = SearchSet::new(PartitionSet::new(named)?);
         let bundles = Bundles::new(&set.partitions);
@@ -36,8 +36,8 @@ impl CachedSet {
         CachedSet { set: SearchSet::new(PartitionSet::empty(schema)), bundles: Bundles::new(&[]) }
     }
 
-    /// The set of these partitions, which replaces this one. Carries over statistics and bundles
-    /// of the partitions that both have. `names` ascend.
+    /// The set of these partitions, which succeeds this one. Inherits its memory limit, and reuses
+    /// statistics and bundles of partitions that both sets have. `names` must ascend.
     pub(crate) fn next(
         &self,
         names: &[&str],
@@ -45,7 +45,7 @@ impl CachedSet {
     ) -> Result<CachedSet> {
         let set = self.set.next(names, partitions)?;
         let bundles = match set.schema.fields == self.schema.fields {
-            true => self.bundles.carried(&self.set, &set),
+            true => self.bundles.inherit(&self.set, &set),
             false => Bundles::new(&set.partitions),
         };
         bundles.set_limit(self.bundles.limit());

@@ -1,10 +1,10 @@
-//! From a filter to a plan: names become field numbers, literals become key ranges, the tree is
-//! normalised.
+//! Compiles a filter into a plan: resolves names to field numbers, converts literals to keys, and
+//! normalises the tree. `exec` runs the plan on each partition.
 //!
-//! `not` is pushed down to single conditions, nested `and`s and `or`s are flattened, ranges on a
-//! single-valued field under one `and` become one range, points on a field under one `or` one list,
-//! and so do those that are ruled out of a single-valued field under one `and`. What can be decided
-//! without documents is decided here: a condition that no value can satisfy is `Nothing`.
+//! Normalisation pushes `not` down to the leaves and flattens nested `and`s and `or`s. It combines
+//! leaves on the same field: ranges on a single-valued field under one `and` become one range;
+//! equalities under one `or` become one set of keys, and so do negated equalities on a
+//! single-valued field under one `and`. Conditions that no value can satisfy become `Nothing`.
 
 use crate::search::model::condition::{Interval, between, interval, key_of, prefix_interval};
 use crate::search::model::query::MAX_DEPTH;
@@ -15,10 +15,10 @@ use crate::{Error, Result};
 use std::fmt;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
-/// Nodes from the root to a condition: a parenthesis in the text has an `or` and an `and`.
+/// The maximum depth of a filter: each parenthesis of a query text nests an `or` and an `and`.
 const MAX_NESTING: usize = 2 * MAX_DEPTH + 1;
 
-/// A filter ready to be run on partitions.
+/// A compiled filter.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) root: Node,
@@ -30,7 +30,7 @@ pub(crate) struct Plan {
 pub(crate) enum Node {
     All,
     Nothing,
-    /// Number of a leaf; true if negated.
+    /// The number of a leaf, and whether it is negated.
     Leaf(usize, bool),
     And(Vec<Node>),
     Or(Vec<Node>),
@@ -39,7 +39,7 @@ pub(crate) enum Node {
 /// A condition on one field.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Leaf {
-    /// Field number in the reader's schema.
+    /// The field number in the reader's schema.
     pub(crate) field: usize,
     pub(crate) test: Test,
 }
@@ -47,25 +47,27 @@ pub(crate) struct Leaf {
 /// Which keys satisfy a leaf.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Test {
-    /// These, ascending and distinct.
+    /// One of these keys, which are ascending and distinct.
     Points(Vec<Key>),
     Range(Interval),
-    /// Any.
+    /// Any key.
     Exists,
 }
 
 impl Plan {
-    /// Compiles a filter against the fields of a reader.
+    /// Compiles a filter against the fields of a reader. Errors: `InvalidArgument` for unknown or
+    /// unfilterable fields, values of the wrong type, and filters that are too deep.
     pub(crate) fn new(filter: &Filter, schema: &Schema) -> Result<Plan> {
         let mut plan = Plan { root: Node::All, leaves: Vec::new() };
-        plan.root = plan.node(filter, schema, false, 0)?;
-        let mut named = 0;
-        keep_named(&mut plan.root, &mut plan.leaves, &mut named);
-        plan.leaves.truncate(named);
+        plan.root = plan.compile(filter, schema, false, 0)?;
+        let mut used = 0;
+        drop_unreferenced_leaves(&mut plan.root, &mut plan.leaves, &mut used);
+        plan.leaves.truncate(used);
         Ok(plan)
     }
 
-    fn node(
+    /// Compiles a filter, negated if `negate`.
+    fn compile(
         &mut self,
         filter: &Filter,
         schema: &Schema,
@@ -77,9 +79,9 @@ impl Plan {
         }
         let test = match filter {
             Filter::All => return Ok(constant(!negate)),
-            Filter::Not(inner) => return self.node(inner, schema, !negate, depth + 1),
-            Filter::And(parts) => return self.list(parts, schema, negate, depth, !negate),
-            Filter::Or(parts) => return self.list(parts, schema, negate, depth, negate),
+            Filter::Not(inner) => return self.compile(inner, schema, !negate, depth + 1),
+            Filter::And(parts) => return self.compile_list(parts, schema, negate, depth, !negate),
+            Filter::Or(parts) => return self.compile_list(parts, schema, negate, depth, negate),
             Filter::Exists(_) => Some(Test::Exists),
             Filter::Compare(name, Op::Eq, value) => {
                 let field = filterable(schema, name)?.1;
@@ -120,8 +122,9 @@ impl Plan {
         Node::Leaf(self.leaves.len() - 1, negate)
     }
 
-    /// An `and` or `or` of parts, each negated if `negate` (De Morgan has chosen `and` already).
-    fn list(
+    /// Compiles an `and` or `or` of parts, each negated if `negate`. The caller has already swapped
+    /// `and` and `or` of a negated list (De Morgan).
+    fn compile_list(
         &mut self,
         parts: &[Filter],
         schema: &Schema,
@@ -131,7 +134,7 @@ impl Plan {
     ) -> Result<Node> {
         let mut nodes: Vec<Node> = Vec::with_capacity(parts.len());
         for part in parts {
-            match self.node(part, schema, negate, depth + 1)? {
+            match self.compile(part, schema, negate, depth + 1)? {
                 Node::And(inner) if and => nodes.extend(inner),
                 Node::Or(inner) if !and => nodes.extend(inner),
                 node if node == constant(and) => {}
@@ -141,7 +144,7 @@ impl Plan {
         if nodes.contains(&constant(!and)) {
             return Ok(constant(!and));
         }
-        self.join(&mut nodes, schema, and);
+        self.combine_leaves(&mut nodes, schema, and);
         Ok(match nodes.len() {
             0 => constant(and),
             1 if nodes[0] == Node::Nothing => Node::Nothing,
@@ -152,31 +155,31 @@ impl Plan {
         })
     }
 
-    /// Joins leaves of one field into the first of them: points under `or`; under `and` ranges, and
-    /// points that are ruled out, of fields of one value.
-    fn join(&mut self, nodes: &mut Vec<Node>, schema: &Schema, and: bool) {
-        let mut firsts: Vec<usize> = Vec::new();
+    /// Combines leaves on the same field into the first of them: equalities under `or`; under
+    /// `and` ranges, and negated equalities, on single-valued fields.
+    fn combine_leaves(&mut self, nodes: &mut Vec<Node>, schema: &Schema, and: bool) {
+        let mut targets: Vec<usize> = Vec::new();
         let mut points: Vec<usize> = Vec::new();
         let leaves = &mut self.leaves;
         nodes.retain_mut(|node| {
             let Node::Leaf(leaf, negate) = *node else { return true };
             let field = leaves[leaf].field;
-            let joins = match leaves[leaf].test {
+            let combines = match leaves[leaf].test {
                 Test::Range(_) => and && !negate && !schema.fields[field].multi,
-                // As one they are no longer the bitsets that the file may have of each.
+                // Equalities under `and` are not combined: each key may have a bitset of its own.
                 Test::Points(_) if and => negate && !schema.fields[field].multi,
                 Test::Points(_) => !negate,
                 Test::Exists => false,
             };
-            if !joins {
+            if !combines {
                 return true;
             }
             let same = |first: usize| {
                 let kinds = [first, leaf].map(|leaf| matches!(leaves[leaf].test, Test::Points(_)));
                 leaves[first].field == field && kinds[0] == kinds[1]
             };
-            let Some(&first) = firsts.iter().find(|&&first| same(first)) else {
-                firsts.push(leaf);
+            let Some(&first) = targets.iter().find(|&&first| same(first)) else {
+                targets.push(leaf);
                 return true;
             };
             let other = std::mem::replace(&mut leaves[leaf].test, Test::Exists);
@@ -198,7 +201,7 @@ impl Plan {
             }
             false
         });
-        // Once for all of a field: it may be named by thousands of parts.
+        // Sort each leaf only once, because it may combine thousands of parts.
         for leaf in points {
             if let Test::Points(keys) = &mut leaves[leaf].test {
                 keys.sort_unstable();
@@ -208,9 +211,9 @@ impl Plan {
     }
 }
 
-/// Moves the leaves that a tree names to the front, from place `next` on, and numbers them anew.
-/// The tree names each once and in their order.
-fn keep_named(node: &mut Node, leaves: &mut [Leaf], next: &mut usize) {
+/// Moves the leaves that the tree refers to the front, starting at index `next`, and renumbers
+/// them. The tree must refer to each of them once, in ascending order.
+fn drop_unreferenced_leaves(node: &mut Node, leaves: &mut [Leaf], next: &mut usize) {
     match node {
         Node::All | Node::Nothing => {}
         Node::Leaf(leaf, _) => {
@@ -219,15 +222,17 @@ fn keep_named(node: &mut Node, leaves: &mut [Leaf], next: &mut usize) {
             *next += 1;
         }
         Node::And(nodes) | Node::Or(nodes) => {
-            nodes.iter_mut().for_each(|node| keep_named(node, leaves, next));
+            nodes.iter_mut().for_each(|node| drop_unreferenced_leaves(node, leaves, next));
         }
     }
 }
 
+/// The node that matches all documents, or none.
 fn constant(everything: bool) -> Node {
     if everything { Node::All } else { Node::Nothing }
 }
 
+/// The name of the field of a condition.
 fn field_name(filter: &Filter) -> &str {
     match filter {
         Filter::Compare(name, ..)
@@ -239,7 +244,7 @@ fn field_name(filter: &Filter) -> &str {
     }
 }
 
-/// The field of this name, which must be filterable.
+/// The number and definition of a field. Errors: `InvalidArgument` unless it is filterable.
 pub(crate) fn filterable<'s>(schema: &'s Schema, name: &str) -> Result<(usize, &'s Field)> {
     let (i, field) = schema.field(name).ok_or_else(|| schema.unknown(name))?;
     if !field.roles.filterable {
@@ -253,6 +258,7 @@ pub(crate) fn filterable<'s>(schema: &'s Schema, name: &str) -> Result<(usize, &
     Ok((i, field))
 }
 
+/// The intersection of two intervals; `None` if it is empty.
 fn intersect(a: &Interval, b: &Interval) -> Option<Interval> {
     let tighter = |x: &Bound<Key>, y: &Bound<Key>, larger: bool| match (x, y) {
         (Unbounded, other) | (other, Unbounded) => other.clone(),
@@ -269,15 +275,15 @@ fn intersect(a: &Interval, b: &Interval) -> Option<Interval> {
     };
     let low = tighter(&a.low, &b.low, true);
     let high = tighter(&a.high, &b.high, false);
-    let nothing = match (&low, &high) {
+    let empty = match (&low, &high) {
         (Included(l), Included(h)) => l > h,
         (Included(l) | Excluded(l), Included(h) | Excluded(h)) => l >= h,
         _ => false,
     };
-    (!nothing).then_some(Interval { low, high })
+    (!empty).then_some(Interval { low, high })
 }
 
-/// The plan as text, for `explain`.
+/// A node of a plan as text, for `explain`.
 pub(crate) struct PlanDisplay<'a>(pub(crate) &'a Plan, pub(crate) &'a Node, pub(crate) &'a Schema);
 
 impl fmt::Display for PlanDisplay<'_> {
@@ -314,7 +320,8 @@ impl fmt::Display for PlanDisplay<'_> {
     }
 }
 
-/// Adds an ordinal to the intervals from `first` on; neighbours become one interval.
+/// Appends an ordinal to the intervals starting at index `first`, which ascend. Extends the last
+/// interval if the ordinal is adjacent to it.
 pub(crate) fn push_interval(intervals: &mut Vec<(u32, u32)>, first: usize, ord: u32) {
     match intervals[first..].last_mut() {
         Some(last) if last.1 == ord => last.1 = ord + 1,
@@ -337,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn many_equalities_under_an_or_become_one_leaf() {
+    fn equalities_under_or_become_one_leaf() {
         let names = (0..20_000u64).map(|i| eq("name", format!("x{}", i * 7919 % 15_000)));
         let numbers = (0..100i64).map(|i| eq("n", 99 - i));
         let plan = plan(&or(names.chain(numbers)));
@@ -353,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_ruled_out_are_one_leaf() {
+    fn negated_equalities_under_and_become_one_leaf() {
         let ranges = [gt("n", 1i64), lt("n", 9i64)];
         let nots = ["a", "b", "c"].map(|name| not(eq("name", name)));
         let plan = plan(&and(nots.into_iter().chain(ranges).chain([not(eq("n", 4i64))])));
@@ -362,13 +369,13 @@ mod tests {
         assert!(matches!(&plan.leaves[0].test, Test::Points(keys) if keys.len() == 3));
         assert!(matches!(&plan.leaves[1].test, Test::Range(_)));
         let plan = self::plan(&or([not(eq("name", "a")), not(eq("name", "b"))]));
-        assert_eq!(plan.leaves.len(), 2, "together they rule out nothing");
+        assert_eq!(plan.leaves.len(), 2, "negated equalities under `or` stay separate");
         let plan = self::plan(&and([not(eq("tags", "a")), not(eq("tags", "b"))]));
-        assert_eq!(plan.leaves.len(), 2, "of several values");
+        assert_eq!(plan.leaves.len(), 2, "the field is multi-valued");
     }
 
     #[test]
-    fn leaves_that_the_tree_does_not_name_are_dropped() {
+    fn unreferenced_leaves_are_dropped() {
         let nothing = and([gt("n", 5i64), lt("n", 3i64)]);
         let last = and([not(eq("name", "a")), gt("n", 1i64), lt("n", 9i64)]);
         let plan = plan(&or([nothing, eq("name", "x"), last, eq("name", "y")]));

@@ -1,14 +1,14 @@
-//! A vector that shares what did not change with the vector it was cloned from.
+//! A copy-on-write vector. Clones share unchanged chunks.
 //!
-//! Elements stand in chunks of 16 behind `Arc`s (one level of what is called a persistent vector):
-//! a clone copies the pointers to the chunks, and a changed element copies its chunk.
+//! Elements are stored in chunks of 16 behind `Arc`s: a persistent vector with a single level. A
+//! clone copies the pointers to the chunks; modifying an element copies its chunk if it is shared.
 
 use std::sync::Arc;
 
-/// Few enough that a change copies little, many enough that a clone does.
+/// Elements per chunk: few, so that a change copies little; many, so that a clone does.
 const CHUNK: usize = 16;
 
-/// See the head of the file.
+/// A copy-on-write vector, see the module.
 #[derive(Clone)]
 pub(crate) struct CowVec<T> {
     chunks: Vec<Arc<Vec<T>>>,
@@ -35,7 +35,7 @@ impl<T> CowVec<T> {
 }
 
 impl<T: Clone> CowVec<T> {
-    /// Element `i`, in a chunk that no other vector shares any more.
+    /// A mutable reference to element `i`. Copies the chunk if another vector shares it.
     pub(crate) fn get_mut(&mut self, i: usize) -> Option<&mut T> {
         Arc::make_mut(self.chunks.get_mut(i / CHUNK)?).get_mut(i % CHUNK)
     }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clone_shares_what_does_not_change() {
+    fn clones_share_unchanged_chunks() {
         for n in [0, 1, 15, 16, 17, 100] {
             let first: CowVec<usize> = (0..n).collect();
             let mut second = first.clone();

@@ -1,11 +1,13 @@
-//! What a set of partitions knows of its values without touching a partition: the smallest and
-//! largest key of each field in each partition ("zones"), and for fields of few distinct values the
-//! partitions and ordinals of each.
+//! Statistics of a set of partitions, which let queries skip partitions and dictionary lookups.
 //!
-//! Both are made for a field when a query first needs them, and carried over when partitions come,
-//! go or are replaced, if these are few: then only their keys are looked up, of a replaced one
-//! those in which the old and the new partition differ, and values that do not change are shared by
-//! the sets.
+//! `ZoneMaps` hold the smallest and largest key of a field in each partition. `values` has, for
+//! fields with few distinct values, the partitions and ordinals of each value. Both are built for a
+//! field when a query first needs them.
+//!
+//! The successor of a set inherits them if few partitions were added, removed or replaced. Then
+//! only the keys that differ are updated, and the rest is shared: `cow_vec` is a copy-on-write
+//! vector, and `slots` gives partitions numbers that stay the same when others are added or
+//! removed.
 
 pub(crate) mod cow_vec;
 
@@ -26,11 +28,12 @@ use std::ops::{Bound, Deref, Range};
 use std::sync::{Arc, OnceLock};
 use values::ValueTable;
 
-/// With fewer partitions their dictionaries are as fast.
+/// The minimum number of partitions. With fewer, looking up their dictionaries is as fast.
 pub(crate) const MIN_PARTITIONS: usize = 4;
+/// The ordinal of a value that a partition lacks.
 const ABSENT: u32 = u32::MAX;
 
-/// A set of partitions with the statistics of their values.
+/// A set of partitions and its statistics.
 pub(crate) struct SearchSet {
     set: PartitionSet,
     pub(crate) statistics: Arc<Statistics>,
@@ -45,18 +48,18 @@ impl Deref for SearchSet {
 }
 
 impl SearchSet {
-    /// A set without statistics yet: queries make them.
+    /// A set without statistics yet; queries build them on demand.
     pub(crate) fn new(set: PartitionSet) -> SearchSet {
         let statistics = Statistics::new(set.schema.fields.len(), set.partitions.len());
         SearchSet { set, statistics: Arc::new(statistics) }
     }
 
-    /// [`PartitionSet::with`], with statistics that the caller makes.
-    pub(crate) fn with(&self, lanes: Vec<(usize, Option<Arc<Partition>>)>) -> SearchSet {
-        SearchSet::new(self.set.with(lanes))
+    /// [`PartitionSet::with`], without statistics yet.
+    pub(crate) fn with(&self, partitions: Vec<(usize, Option<Arc<Partition>>)>) -> SearchSet {
+        SearchSet::new(self.set.with(partitions))
     }
 
-    /// [`PartitionSet::next`]. Carries statistics over if few partitions changed.
+    /// [`PartitionSet::next`]. Inherits the statistics if few partitions changed.
     pub(crate) fn next(
         &self,
         names: &[&str],
@@ -72,50 +75,56 @@ impl SearchSet {
     }
 }
 
-/// The statistics of a set, one of each kind a field.
+/// The statistics of a set: for each field a value table and zone maps, once built.
 pub(crate) struct Statistics {
     slots: Slots,
+    /// `None` in a cell: the field has too many values for a table.
     values: Vec<OnceLock<Option<Arc<ValueTable>>>>,
     zones: Vec<OnceLock<Arc<ZoneMaps>>>,
-    /// Of a view of a set.
-    below: Option<BaseStatistics>,
+    /// The statistics of the underlying set, if these are the statistics of a view.
+    base: Option<BaseStatistics>,
 }
 
-/// What the set below a view knows.
+/// The statistics of the set that underlies a view.
 pub(crate) struct BaseStatistics {
     pub(crate) statistics: Arc<Statistics>,
-    /// The partitions there that each partition of the view stands for.
-    pub(crate) lanes: Vec<Range<usize>>,
+    /// For each partition of the view, the partitions of the set that it consists of.
+    pub(crate) members: Vec<Range<usize>>,
 }
 
-/// Smallest and largest key of a field in each partition; `None` where no document has a value.
+/// The smallest and largest key of a field in each partition; `None` if no document has a value.
 pub(crate) struct ZoneMaps {
     bounds: CowVec<Option<(Key, Key)>>,
+    /// Partitions by ascending smallest key.
     by_low: OnceLock<Vec<u32>>,
+    /// Partitions by descending largest key.
     by_high: OnceLock<Vec<u32>>,
 }
 
-/// What the statistics know of a leaf.
+/// The statistics of a set, evaluated for a leaf.
 pub(crate) struct LeafStatistics {
-    /// One bit a partition: it has no document that satisfies the leaf.
+    /// One bit per partition: set if no document of it matches the leaf.
     absent: Vec<u64>,
-    /// For points: the ordinals in partition p are `ords[starts[p]..starts[p + 1]]`.
+    /// For `Test::Points` with a value table, `(starts, ords)`: the ordinals of the keys in
+    /// partition p are `ords[starts[p]..starts[p + 1]]`.
     ords: Option<(Vec<u32>, Vec<u32>)>,
-    /// Documents that satisfy the leaf, at most, if its values are catalogued.
+    /// An upper bound of the number of matching documents, if the field has a value table.
     pub(crate) total: Option<u64>,
 }
 
 impl LeafStatistics {
+    /// Whether no document of partition p matches.
     pub(crate) fn absent(&self, p: usize) -> bool {
         self.absent[p / 64] >> (p % 64) & 1 == 1
     }
 
-    /// The ordinals in partition p, if the values are catalogued.
+    /// The ordinals of the leaf's keys in partition p, if the field has a value table.
     pub(crate) fn ordinals(&self, p: usize) -> Option<&[u32]> {
         let (starts, ords) = self.ords.as_ref()?;
         Some(&ords[starts[p] as usize..starts[p + 1] as usize])
     }
 
+    /// Appends the ordinals in partition p as intervals.
     pub(crate) fn push_intervals(&self, p: usize, intervals: &mut Vec<(u32, u32)>) {
         let first = intervals.len();
         for &ord in self.ordinals(p).unwrap_or(&[]) {
@@ -125,23 +134,25 @@ impl LeafStatistics {
 }
 
 impl Statistics {
-    /// None yet, for a set of so many fields and partitions.
+    /// Empty statistics for a set with this many fields and partitions.
     pub(crate) fn new(fields: usize, partitions: usize) -> Statistics {
         Statistics {
             slots: Slots::new(partitions),
             values: (0..fields).map(|_| OnceLock::new()).collect(),
             zones: (0..fields).map(|_| OnceLock::new()).collect(),
-            below: None,
+            base: None,
         }
     }
 
-    /// These, of a view: what is known of the set below it is asked first, for that is carried from
-    /// one set to the next, and these would be made anew after each change.
-    pub(crate) fn above(self, below: BaseStatistics) -> Statistics {
-        Statistics { below: Some(below), ..self }
+    /// Makes these the statistics of a view of another set. Queries use the base statistics where
+    /// they exist, since successors of that set inherit them; those of a view are rebuilt after
+    /// each change.
+    pub(crate) fn with_base(self, base: BaseStatistics) -> Statistics {
+        Statistics { base: Some(base), ..self }
     }
 
-    /// The statistics of the set that follows a set with the same fields, whose these are.
+    /// The statistics of `new`, which succeeds `old`, the set of these statistics. Both must have
+    /// the same fields.
     pub(crate) fn next(
         &self,
         old: &PartitionSet,
@@ -152,13 +163,13 @@ impl Statistics {
         let next = Statistics { slots, ..Statistics::new(self.values.len(), 0) };
         for field in 0..self.values.len() {
             match self.values[field].get() {
-                // A field with too many values may have fewer without those that are gone.
+                // After removals the field may no longer have too many values.
                 Some(None) if changes.gone.is_empty() => drop(next.values[field].set(None)),
                 None | Some(None) => {}
                 Some(Some(values)) => {
                     let slots = [&self.slots, &next.slots];
-                    // With too many values, or a damaged partition, it is for the query that needs
-                    // it to make it anew, and to tell.
+                    // On failure (too many values, or a damaged partition) leave it to the next
+                    // query that needs the table to rebuild it, and to report the error.
                     if let Ok(Some(values)) = values.next([old, new], slots, changes, field) {
                         let _ = next.values[field].set(Some(Arc::new(values)));
                     }
@@ -173,26 +184,27 @@ impl Statistics {
         next
     }
 
-    /// What is known of a leaf without touching partitions; `None` if that is not worth it.
+    /// Evaluates a leaf, after building the statistics it needs. `None` if the set has too few
+    /// partitions for this to pay off.
     pub(crate) fn known(&self, set: &PartitionSet, leaf: &Leaf) -> Result<Option<LeafStatistics>> {
         if set.partitions.len() < MIN_PARTITIONS {
             return Ok(None);
         }
-        if let Some(below) = &self.below
-            && let Some(known) = below.statistics.known_already(leaf)
+        if let Some(base) = &self.base
+            && let Some(known) = base.statistics.evaluate(leaf)
         {
-            return below.known(set, leaf, &known).map(Some);
+            return base.known(set, leaf, &known).map(Some);
         }
         self.make(set, leaf)?;
-        Ok(self.known_already(leaf))
+        Ok(self.evaluate(leaf))
     }
 
-    /// Whether these are of a view and ask the set below.
+    /// Whether these are the statistics of a view that uses those of its underlying set.
     pub(crate) fn is_above(&self) -> bool {
-        self.below.is_some()
+        self.base.is_some()
     }
 
-    /// Makes what tells of a leaf.
+    /// Builds the statistics that [`Statistics::known`] needs for a leaf.
     pub(crate) fn make(&self, set: &PartitionSet, leaf: &Leaf) -> Result<()> {
         let by_values = match leaf.test {
             Test::Points(_) => self.values(set, leaf.field)?.is_some(),
@@ -204,21 +216,28 @@ impl Statistics {
         Ok(())
     }
 
-    /// What is known of a leaf, if what tells it was made.
-    fn known_already(&self, leaf: &Leaf) -> Option<LeafStatistics> {
+    /// Evaluates a leaf, if the statistics it needs have been built.
+    fn evaluate(&self, leaf: &Leaf) -> Option<LeafStatistics> {
         match &leaf.test {
             Test::Points(keys) => match self.values[leaf.field].get()? {
                 Some(values) => Some(values.find(keys, &self.slots)),
-                None => self.in_zones(leaf.field, |low, high| {
+                None => self.evaluate_zones(leaf.field, |low, high| {
                     keys.iter().any(|key| low <= key && key <= high)
                 }),
             },
-            Test::Range(range) => self.in_zones(leaf.field, |low, high| overlaps(range, low, high)),
-            Test::Exists => self.in_zones(leaf.field, |_, _| true),
+            Test::Range(range) => {
+                self.evaluate_zones(leaf.field, |low, high| overlaps(range, low, high))
+            }
+            Test::Exists => self.evaluate_zones(leaf.field, |_, _| true),
         }
     }
 
-    fn in_zones(&self, field: usize, meets: impl Fn(&Key, &Key) -> bool) -> Option<LeafStatistics> {
+    /// Evaluates a leaf by zone maps: `meets` says whether a partition with these bounds may match.
+    fn evaluate_zones(
+        &self,
+        field: usize,
+        meets: impl Fn(&Key, &Key) -> bool,
+    ) -> Option<LeafStatistics> {
         let zones = self.zones[field].get()?;
         let mut absent = vec![0; zones.bounds.len().div_ceil(64)];
         for (p, bounds) in zones.bounds.iter().enumerate() {
@@ -229,17 +248,19 @@ impl Statistics {
         Some(LeafStatistics { absent, ords: None, total: None })
     }
 
+    /// The zone maps of a field; builds them if necessary.
     pub(crate) fn zones(&self, set: &PartitionSet, field: usize) -> Result<&ZoneMaps> {
         if self.zones[field].get().is_none() {
-            let known = |p: usize| self.below.as_ref()?.bounds(p, field);
-            let bounds = |p| known(p).map_or_else(|| bounds_of(set, field, p), Ok);
+            let known = |p: usize| self.base.as_ref()?.bounds(p, field);
+            let bounds = |p| known(p).map_or_else(|| read_bounds(set, field, p), Ok);
             let zones =
                 ZoneMaps::new((0..set.partitions.len()).map(bounds).collect::<Result<_>>()?);
-            let _ = self.zones[field].set(Arc::new(zones)); // another thread may have been faster
+            let _ = self.zones[field].set(Arc::new(zones)); // another thread may have won the race
         }
         Ok(self.zones[field].get().map(|zones| &**zones).unwrap_or(&EMPTY))
     }
 
+    /// The value table of a field; builds it if necessary. `None` if it would be too large.
     fn values(&self, set: &PartitionSet, field: usize) -> Result<Option<&ValueTable>> {
         if self.values[field].get().is_none() {
             let values = ValueTable::build(set, &self.slots, field)?.map(Arc::new);
@@ -248,20 +269,21 @@ impl Statistics {
         Ok(self.values[field].get().and_then(|values| values.as_deref()))
     }
 
-    /// Makes everything now.
+    /// Builds the statistics of all fields now.
     pub(crate) fn warm(&self, set: &PartitionSet) -> Result<()> {
-        for (field, described) in set.schema.fields.iter().enumerate() {
-            if described.roles.filterable || described.roles.sortable {
+        for (field, definition) in set.schema.fields.iter().enumerate() {
+            if definition.roles.filterable || definition.roles.sortable {
                 self.zones(set, field)?;
             }
-            if described.roles.filterable && set.partitions.len() >= MIN_PARTITIONS {
+            if definition.roles.filterable && set.partitions.len() >= MIN_PARTITIONS {
                 self.values(set, field)?;
             }
         }
         Ok(())
     }
 
-    /// The documents of all partitions that have the one value of a leaf.
+    /// The number of documents that match a leaf with a single key; `None` for other leaves, and
+    /// without a value table.
     pub(crate) fn total(&self, set: &PartitionSet, leaf: &Leaf) -> Result<Option<u64>> {
         let Test::Points(keys) = &leaf.test else { return Ok(None) };
         if keys.len() != 1 || set.partitions.len() < MIN_PARTITIONS {
@@ -273,22 +295,22 @@ impl Statistics {
 }
 
 impl BaseStatistics {
-    /// What is known of a leaf in a view, from what is known of it in the set below. Bundles are
-    /// looked into.
+    /// Translates the statistics of a leaf from the underlying set to the view. Looks up the keys
+    /// in the dictionaries of bundles.
     fn known(
         &self,
         view: &PartitionSet,
         leaf: &Leaf,
-        below: &LeafStatistics,
+        base: &LeafStatistics,
     ) -> Result<LeafStatistics> {
-        let mut absent = vec![0; self.lanes.len().div_ceil(64)];
+        let mut absent = vec![0; self.members.len().div_ceil(64)];
         let (mut starts, mut ords) = (vec![0], Vec::new());
-        for (p, lane) in self.lanes.iter().enumerate() {
-            if lane.clone().all(|member| below.absent(member)) {
+        for (p, members) in self.members.iter().enumerate() {
+            if members.clone().all(|member| base.absent(member)) {
                 absent[p / 64] |= 1 << (p % 64);
-            } else if let (Some(own), 1) = (below.ordinals(lane.start), lane.len()) {
+            } else if let (Some(own), 1) = (base.ordinals(members.start), members.len()) {
                 ords.extend_from_slice(own);
-            } else if let (Some(_), Test::Points(keys)) = (&below.ords, &leaf.test)
+            } else if let (Some(_), Test::Points(keys)) = (&base.ords, &leaf.test)
                 && let Some(field) = view.local(p, leaf.field)
             {
                 let dictionary = view.partitions[p].dictionary(field)?;
@@ -296,15 +318,15 @@ impl BaseStatistics {
             }
             starts.push(ords.len() as u32);
         }
-        let ords = below.ords.is_some().then_some((starts, ords));
-        Ok(LeafStatistics { absent, ords, total: below.total })
+        let ords = base.ords.is_some().then_some((starts, ords));
+        Ok(LeafStatistics { absent, ords, total: base.total })
     }
 
-    /// The bounds of a field in a partition of the view that is one of the set below; `None` if it
-    /// is a bundle, or they are not known.
+    /// The bounds of a field in a partition of the view. `None` if the partition is a bundle, or
+    /// the underlying set has no zone maps of the field.
     fn bounds(&self, p: usize, field: usize) -> Option<Option<(Key, Key)>> {
-        let (zones, lane) = (self.statistics.zones[field].get()?, &self.lanes[p]);
-        (lane.len() == 1).then(|| zones.bounds(lane.start).cloned())
+        let (zones, members) = (self.statistics.zones[field].get()?, &self.members[p]);
+        (members.len() == 1).then(|| zones.bounds(members.start).cloned())
     }
 }
 
@@ -316,7 +338,7 @@ impl ZoneMaps {
         ZoneMaps { bounds, by_low: OnceLock::new(), by_high: OnceLock::new() }
     }
 
-    /// Those of the set that follows.
+    /// The zone maps of the set `new`, which succeeds this one.
     fn next(&self, new: &PartitionSet, changes: &SetChanges, field: usize) -> Result<ZoneMaps> {
         let mut bounds = if changes.only_replaced() {
             self.bounds.clone()
@@ -325,20 +347,20 @@ impl ZoneMaps {
             old.map(|old| old.and_then(|p| self.bounds(p).cloned())).collect()
         };
         for &p in &changes.come {
-            if let Some(place) = bounds.get_mut(p) {
-                *place = bounds_of(new, field, p)?;
+            if let Some(entry) = bounds.get_mut(p) {
+                *entry = read_bounds(new, field, p)?;
             }
         }
         Ok(ZoneMaps::new(bounds))
     }
 
-    /// The smallest and the largest key in partition `p`.
+    /// The smallest and the largest key in partition p.
     pub(crate) fn bounds(&self, p: usize) -> Option<&(Key, Key)> {
         self.bounds.get(p)?.as_ref()
     }
 
-    /// Partitions in the order of their best key: those that can hold the first documents of an
-    /// order come first.
+    /// The partitions in the order of their smallest key, or their largest if `descending`: those
+    /// that can contain the first documents of a sorted result come first.
     pub(crate) fn best_first(&self, descending: bool) -> &[u32] {
         let order = if descending { &self.by_high } else { &self.by_low };
         order.get_or_init(|| {
@@ -355,7 +377,8 @@ impl ZoneMaps {
     }
 }
 
-fn bounds_of(set: &PartitionSet, field: usize, p: usize) -> Result<Option<(Key, Key)>> {
+/// The smallest and the largest key of a field in partition p.
+fn read_bounds(set: &PartitionSet, field: usize, p: usize) -> Result<Option<(Key, Key)>> {
     let part = &set.partitions[p];
     let Some(field) = set.local(p, field) else { return Ok(None) };
     let meta = part.meta(field);
@@ -363,21 +386,22 @@ fn bounds_of(set: &PartitionSet, field: usize, p: usize) -> Result<Option<(Key, 
     if distinct == 0 {
         return Ok(None);
     }
-    if let Some(of) = meta.values() {
-        let (least, last) = (of.least, of.least + u64::from(of.span - 1));
+    if let Some(values) = meta.values() {
+        let (least, last) = (values.least, values.least + u64::from(values.span - 1));
         return Ok(Some((Key::Fixed(least), Key::Fixed(last))));
     }
     let dictionary = part.dictionary(field)?;
     Ok(Some((dictionary.key(0), dictionary.key(distinct - 1))))
 }
 
+/// Whether a range contains a key between `low` and `high`, inclusive.
 fn overlaps(range: &Interval, low: &Key, high: &Key) -> bool {
-    let above = match &range.low {
+    let low_ok = match &range.low {
         Bound::Unbounded => true,
         Bound::Included(key) => key <= high,
         Bound::Excluded(key) => key < high,
     };
-    above
+    low_ok
         && match &range.high {
             Bound::Unbounded => true,
             Bound::Included(key) => low <= key,
@@ -387,8 +411,8 @@ fn overlaps(range: &Interval, low: &Key, high: &Key) -> bool {
 
 #[cfg(test)]
 impl Statistics {
-    /// What is catalogued of a field: each value that is somewhere with its documents and places,
-    /// and the bounds of all partitions.
+    /// The statistics of a field as text: the bounds in all partitions, and each value with its
+    /// number of documents, partitions and ordinals.
     pub(crate) fn dump(&self, set: &PartitionSet, field: usize) -> Result<String> {
         let mut text = format!("{:?}", self.zones(set, field)?.bounds.iter().collect::<Vec<_>>());
         if let Some(values) = self.values(set, field)? {
@@ -397,7 +421,7 @@ impl Statistics {
         Ok(text)
     }
 
-    /// Whether the values of a field were catalogued already.
+    /// Whether the value table and the zone maps of a field have been built.
     pub(crate) fn is_made(&self, field: usize) -> bool {
         self.values[field].get().is_some() && self.zones[field].get().is_some()
     }
