@@ -5,7 +5,7 @@ use crate::bytes::int::u32_at;
 use crate::disk;
 use crate::disk::envelope::Envelope;
 use crate::search::codec::postings::build::{IN_COLUMN, SPECIAL_FORM};
-use crate::search::codec::slices::DIVIDED;
+use crate::search::codec::slices::ELIAS_FANO;
 use crate::search::format::manifest;
 use crate::search::format::{FieldMeta, Ordered, decode_meta, global, part, section};
 use crate::search::model::schema::{Field, Payload, Roles};
@@ -31,7 +31,7 @@ pub(crate) fn describe_set(file: &Envelope, seen: &mut Inspection) -> Result<()>
     }
     let partitions = seen.items.len().to_string();
     seen.facts.push(("partitions".to_string(), partitions));
-    let schema = manifest::decode_stated(file)?;
+    let schema = manifest::decode_schema_section(file)?;
     if !schema.fields.is_empty() {
         let fields: Vec<&str> = schema.fields.iter().map(|field| &*field.name).collect();
         seen.facts.push(("fields of the partitions that were here".into(), fields.join(", ")));
@@ -112,7 +112,7 @@ fn describe_field(
         }
         Ordered::No if has(part::SLICES) => {
             chosen.push(match meta.slice_bits {
-                DIVIDED => "divided slices".into(),
+                ELIAS_FANO => "divided slices".into(),
                 bits => format!("slices of {bits} bits"),
             });
         }
@@ -178,7 +178,7 @@ pub(crate) fn verify_partition(path: &Path) -> Result<()> {
 /// not read the partitions.
 pub(crate) fn verify_members(file: &Envelope, path: &Path) -> Result<()> {
     file.verify()?;
-    let parts = manifest::decode(file, &[]).and_then(|_| manifest::decode_stated(file));
+    let parts = manifest::decode(file, &[]).and_then(|_| manifest::decode_schema_section(file));
     parts.map(|_| ()).map_err(|e| e.in_file(path))
 }
 

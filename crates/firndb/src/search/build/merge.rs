@@ -63,12 +63,12 @@ fn merge_schema(schema: &mut Schema, other: &Schema) -> Result<()> {
     }
     for field in &other.fields {
         match schema.fields.iter_mut().find(|known| known.name == field.name) {
-            Some(known) if known.is_like(field) => known.scanned |= field.scanned,
+            Some(known) if known.equals_except_scanned(field) => known.scanned |= field.scanned,
             None if dynamic => schema.add(field.clone())?,
             _ => return Err(differs(&format!("field `{}`", field.name))),
         }
     }
-    schema.adopt_points(other).map_err(|_| differs("their points"))
+    schema.merge_points(other).map_err(|_| differs("their points"))
 }
 
 impl Merged {

@@ -229,7 +229,7 @@ fn write_postings(w: &mut EnvelopeWriter, field: usize, encoded: &Encoded) -> Re
     let parts = [
         (part::OFFSETS, &encoded.offsets),
         (part::SLICES, &encoded.slices),
-        (part::PLACES, &encoded.places),
+        (part::LIST_OFFSETS, &encoded.places),
         (part::SPECIAL_FORMS, &encoded.special_forms),
         (part::BITSETS, &encoded.bitsets),
         (part::RUNS, &encoded.runs),

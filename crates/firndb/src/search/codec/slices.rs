@@ -24,7 +24,7 @@ use crate::{Error, Result};
 /// Documents decoded at a time.
 pub(crate) const BLOCK: usize = 1024;
 /// Instead of a width: the lists are divided.
-pub(crate) const DIVIDED: u8 = u8::MAX;
+pub(crate) const ELIAS_FANO: u8 = u8::MAX;
 /// The minimum average length of divided lists. Shorter ones are read faster with a fixed width.
 const LONG: usize = 32;
 /// Bytes before the high bits of a list, and zeros after the last list.
@@ -36,7 +36,7 @@ fn size_of(documents: usize, len: usize) -> usize {
     HEAD + Layout::new(documents, len).size()
 }
 
-/// Chooses the encoding for lists of these lengths: a width in bits, or [`DIVIDED`].
+/// Chooses the encoding for lists of these lengths: a width in bits, or [`ELIAS_FANO`].
 pub(crate) fn bits_of(documents: usize, lens: impl Iterator<Item = usize>) -> u8 {
     let whole = width((documents as u64).saturating_sub(1));
     // The start of a list in PLACES takes about two bytes.
@@ -44,7 +44,7 @@ pub(crate) fn bits_of(documents: usize, lens: impl Iterator<Item = usize>) -> u8
         (keys + 1, entries + len, size + size_of(documents, len) + 2)
     });
     let long = has_large_forms(documents as u32) && entries >= LONG * keys;
-    if long && size < entries * usize::from(whole) / 8 * 7 / 8 { DIVIDED } else { whole }
+    if long && size < entries * usize::from(whole) / 8 * 7 / 8 { ELIAS_FANO } else { whole }
 }
 
 /// Writes slices.
@@ -60,7 +60,7 @@ pub(crate) struct SlicesWriter {
 impl SlicesWriter {
     /// `bits` comes from [`bits_of`].
     pub(crate) fn new(documents: usize, bits: u8) -> SlicesWriter {
-        let whole = (bits != DIVIDED).then(|| PackedWriter::new(bits));
+        let whole = (bits != ELIAS_FANO).then(|| PackedWriter::new(bits));
         SlicesWriter { documents, whole, lists: Encoder::default(), places: Vec::new() }
     }
 
@@ -144,7 +144,7 @@ impl<'a> Slices<'a> {
         entries: usize,
     ) -> Result<Slices<'a>> {
         let form = match bits {
-            DIVIDED => {
+            ELIAS_FANO => {
                 let places = Monotonic::new(places, keys.saturating_add(1))?;
                 if places.get(keys).checked_add(END as u64) != Some(slices.len() as u64) {
                     let message = format!("{} bytes are not {keys} lists", slices.len());

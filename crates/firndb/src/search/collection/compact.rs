@@ -271,13 +271,16 @@ fn can_join(a: &Partition, b: &Partition) -> bool {
     let (a, b) = (&*a.schema, &*b.schema);
     let fields = || match a.dynamic.is_some() {
         // In a dynamic schema, the fields that both have must match.
-        true => b.fields.iter().all(|f| a.field(&f.name).is_none_or(|(_, known)| known.is_like(f))),
+        true => b
+            .fields
+            .iter()
+            .all(|f| a.field(&f.name).is_none_or(|(_, known)| known.equals_except_scanned(f))),
         false => {
             a.fields.len() == b.fields.len()
-                && a.fields.iter().zip(&b.fields).all(|(a, b)| a.is_like(b))
+                && a.fields.iter().zip(&b.fields).all(|(a, b)| a.equals_except_scanned(b))
         }
     };
-    let points = || a.clone().adopt_points(b).is_ok();
+    let points = || a.clone().merge_points(b).is_ok();
     a.order == b.order && a.payload == b.payload && a.dynamic == b.dynamic && fields() && points()
 }
 

@@ -259,7 +259,7 @@ impl<'p> Source<'p> {
 
 /// The ordinals, or all others, which include that of documents without a value.
 pub(crate) fn signed(ordinals: &OrdinalSet, negate: bool) -> OrdinalSet {
-    if negate { ordinals.others() } else { ordinals.clone() }
+    if negate { ordinals.complement() } else { ordinals.clone() }
 }
 
 /// The column to scan for some ordinals and the cost of the scan; or no column, if lists have all

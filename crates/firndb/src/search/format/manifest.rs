@@ -161,12 +161,12 @@ pub(crate) fn read_whole(disk: &dyn Disk, path: &Path, before: &[Arc<Member>]) -
     let file = Envelope::open(disk.map(path)?, path, Kind::PartitionSet)?;
     file.verify()?;
     let members = decode(&file, before).map_err(|e| e.in_file(path))?;
-    let schema = decode_stated(&file).map_err(|e| e.in_file(path))?;
+    let schema = decode_schema_section(&file).map_err(|e| e.in_file(path))?;
     Ok(SetFile { members, schema, content: file.content() })
 }
 
 /// The schema in section 2 of a set file; one without fields if there is no such section.
-pub(crate) fn decode_stated(file: &Envelope) -> Result<Schema> {
+pub(crate) fn decode_schema_section(file: &Envelope) -> Result<Schema> {
     let Some(section) = file.find(SCHEMA) else { return Ok(Schema::default()) };
     let mut from = Decoder::new(file.section(section)?);
     let mut schema = decode_schema(&mut from)?;

@@ -96,7 +96,7 @@ pub(crate) mod part {
     pub(crate) const RUNS: u32 = 7;
     pub(crate) const COLUMN: u32 = 8;
     pub(crate) const STARTS: u32 = 9;
-    pub(crate) const PLACES: u32 = 10;
+    pub(crate) const LIST_OFFSETS: u32 = 10;
     pub(crate) const POINTS: u32 = 11;
     /// Display names by part number.
     pub(crate) const NAMES: [&str; 12] = [
@@ -173,7 +173,7 @@ pub(crate) struct FieldMeta {
     pub(crate) special_forms: u32,
     /// Width of the column; `None` if the field has none.
     pub(crate) column_bits: Option<u8>,
-    /// Width of the slices, or `slices::DIVIDED`.
+    /// Width of the slices, or `slices::ELIAS_FANO`.
     pub(crate) slice_bits: u8,
     pub(crate) ordered: Ordered,
     /// The postings are in the points of this field and another one.

@@ -76,7 +76,7 @@ impl Field {
     }
 
     /// Whether two fields are equal except for [`Field::scanned`].
-    pub(crate) fn is_like(&self, other: &Field) -> bool {
+    pub(crate) fn equals_except_scanned(&self, other: &Field) -> bool {
         let Field { name, ty, roles, multi, nullable, scanned: _ } = self;
         (name, ty, roles) == (&other.name, &other.ty, &other.roles)
             && (*multi, *nullable) == (other.multi, other.nullable)
@@ -299,7 +299,7 @@ impl Schema {
 
     /// Adds those points of another schema whose fields exist here. `InvalidArgument` if a field
     /// is already part of a different point.
-    pub(crate) fn adopt_points(&mut self, other: &Schema) -> Result<()> {
+    pub(crate) fn merge_points(&mut self, other: &Schema) -> Result<()> {
         for [a, b] in other.points() {
             let pair = [a, b].map(|name| self.field(name).map(|(i, _)| i));
             let [Some(a), Some(b)] = pair else { continue };

@@ -69,7 +69,7 @@ pub(crate) struct FieldPart {
 
 /// The parts of postings that few fields have.
 const RARE_PARTS: u16 =
-    1 << part::SPECIAL_FORMS | 1 << part::BITSETS | 1 << part::RUNS | 1 << part::PLACES;
+    1 << part::SPECIAL_FORMS | 1 << part::BITSETS | 1 << part::RUNS | 1 << part::LIST_OFFSETS;
 
 impl Partition {
     /// Whether the partition has at most [`SMALL_DOCUMENTS`]. Tests can override it.
@@ -319,7 +319,7 @@ impl Partition {
             ..Parts::default()
         };
         if f.parts & RARE_PARTS != 0 || f.meta.is_scanned() {
-            parts.places = self.part(f, part::PLACES)?;
+            parts.places = self.part(f, part::LIST_OFFSETS)?;
             parts.special_forms = self.part(f, part::SPECIAL_FORMS)?;
             parts.bitsets = self.part(f, part::BITSETS)?;
             parts.runs = self.part(f, part::RUNS)?;

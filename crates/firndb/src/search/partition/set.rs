@@ -70,7 +70,7 @@ impl PartitionSet {
     ) -> Result<(PartitionSet, SetChanges)> {
         let changes = SetChanges::between(self, names, &partitions);
         let like = |&p: &usize| Arc::ptr_eq(&partitions[p].schema, &self.partitions[p].schema);
-        let set = if changes.only_replaced() && changes.come.iter().all(like) {
+        let set = if changes.only_replaced() && changes.added.iter().all(like) {
             PartitionSet {
                 documents: documents(&partitions),
                 partitions,
@@ -100,34 +100,34 @@ pub(crate) struct SetChanges {
     /// For each partition of the new set, the number of the one with the same name in the old set.
     pub(crate) before: Vec<Option<usize>>,
     /// The added or replaced partitions, by number in the new set.
-    pub(crate) come: Vec<usize>,
+    pub(crate) added: Vec<usize>,
     /// The partitions whose names the new set lacks, by number in the old set.
-    pub(crate) gone: Vec<usize>,
+    pub(crate) removed: Vec<usize>,
 }
 
 impl SetChanges {
     fn between(old: &PartitionSet, names: &[&str], partitions: &[Arc<Partition>]) -> SetChanges {
-        let mut changes = SetChanges { before: Vec::new(), come: Vec::new(), gone: Vec::new() };
+        let mut changes = SetChanges { before: Vec::new(), added: Vec::new(), removed: Vec::new() };
         let mut at = 0;
         for (p, (name, part)) in names.iter().zip(partitions).enumerate() {
             while old.names.get(at).is_some_and(|other| other.as_str() < *name) {
-                changes.gone.push(at);
+                changes.removed.push(at);
                 at += 1;
             }
             let before = (old.names.get(at).is_some_and(|other| other == name)).then_some(at);
             at += usize::from(before.is_some());
             if before.is_none_or(|before| !Arc::ptr_eq(part, &old.partitions[before])) {
-                changes.come.push(p);
+                changes.added.push(p);
             }
             changes.before.push(before);
         }
-        changes.gone.extend(at..old.names.len());
+        changes.removed.extend(at..old.names.len());
         changes
     }
 
     /// Whether both sets have the same names.
     pub(crate) fn only_replaced(&self) -> bool {
-        self.gone.is_empty() && self.before.iter().all(Option::is_some)
+        self.removed.is_empty() && self.before.iter().all(Option::is_some)
     }
 }
 
@@ -168,7 +168,7 @@ fn common_schema(names: &[String], partitions: &[Arc<Partition>]) -> Result<Arc<
             }
         }
         // Points that contradict those of earlier partitions are left out.
-        let _ = common.adopt_points(&part.schema);
+        let _ = common.merge_points(&part.schema);
         if common.order != part.schema.order {
             common.order.clear();
         }

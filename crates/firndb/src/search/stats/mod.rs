@@ -66,7 +66,7 @@ impl SearchSet {
         partitions: Vec<Arc<Partition>>,
     ) -> Result<SearchSet> {
         let (set, changes) = self.set.next(names, partitions)?;
-        let few = changes.come.len() + changes.gone.len() <= names.len().div_ceil(8);
+        let few = changes.added.len() + changes.removed.len() <= names.len().div_ceil(8);
         if set.schema.fields != self.schema.fields || !few {
             return Ok(SearchSet::new(set));
         }
@@ -164,7 +164,7 @@ impl Statistics {
         for field in 0..self.values.len() {
             match self.values[field].get() {
                 // After removals the field may no longer have too many values.
-                Some(None) if changes.gone.is_empty() => drop(next.values[field].set(None)),
+                Some(None) if changes.removed.is_empty() => drop(next.values[field].set(None)),
                 None | Some(None) => {}
                 Some(Some(values)) => {
                     let slots = [&self.slots, &next.slots];
@@ -346,7 +346,7 @@ impl ZoneMaps {
             let old = changes.before.iter();
             old.map(|old| old.and_then(|p| self.bounds(p).cloned())).collect()
         };
-        for &p in &changes.come {
+        for &p in &changes.added {
             if let Some(entry) = bounds.get_mut(p) {
                 *entry = read_bounds(new, field, p)?;
             }

@@ -68,8 +68,8 @@ mod tests {
     fn partitions_keep_their_slots_and_new_ones_reuse_free_slots() {
         let changes = |before: &[Option<usize>]| SetChanges {
             before: before.to_vec(),
-            come: Vec::new(),
-            gone: Vec::new(),
+            added: Vec::new(),
+            removed: Vec::new(),
         };
         let first = Slots::new(4);
         // Removes partitions 0 and 2, and adds one at the front, in the middle and at the end.

@@ -136,11 +136,11 @@ impl ValueTable {
     ) -> Result<Option<ValueTable>> {
         let mut values = self.clone();
         let [old, new] = sets;
-        for &p in &changes.gone {
+        for &p in &changes.removed {
             let old_keys = PartitionKeys::of(old, field, p)?;
             values.replace(&old_keys, &PartitionKeys::NONE, slots[0].of(p));
         }
-        for &p in &changes.come {
+        for &p in &changes.added {
             if derives_keys(new, field, p) {
                 return Ok(None);
             }

@@ -3,7 +3,7 @@
 //! merge.
 
 use super::{merge_all, special_forms, store, with_each_plan};
-use crate::search::codec::slices::DIVIDED;
+use crate::search::codec::slices::ELIAS_FANO;
 use crate::search::model::query::{and, asc, between, eq, is_in, not, or};
 use crate::search::testing::{Rng, reader_of};
 use crate::search::{
@@ -156,7 +156,7 @@ fn every_query_matches_a_scan_of_the_rows() {
     reader.verify().unwrap();
     assert_eq!((bitsets(&reader, 0), bitsets(&reader, 1)), (4, 1), "three tags have lists");
     let bits = [0, 1].map(|field| reader.set.partitions[0].meta(field).slice_bits);
-    assert_eq!(bits, [DIVIDED, 14], "lists of places are short");
+    assert_eq!(bits, [ELIAS_FANO, 14], "lists of places are short");
     with_each_plan(|at| (0..20).for_each(|_| check_queries(&mut rng, &rows, &reader, at)));
 }
 
@@ -195,7 +195,7 @@ fn ranges_over_whole_and_divided_lists_match_a_scan_of_the_rows() {
     reader.verify().unwrap();
     let part = &reader.set.partitions[0];
     let bits = [0, 1, 2].map(|field| part.meta(field).slice_bits);
-    assert_eq!(bits, [17, DIVIDED, 17], "long lists are divided");
+    assert_eq!(bits, [17, ELIAS_FANO, 17], "long lists are divided");
     let ranges = [(0, 9), (100, 30_000), (4_375, 65_000), (17, DOCUMENTS), (39_000, DOCUMENTS)];
     for (low, high) in ranges {
         let range = between("place", low, high);

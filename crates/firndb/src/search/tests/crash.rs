@@ -4,7 +4,7 @@
 use super::{DIR, Store, create, open, store};
 use crate::disk::envelope::{Envelope, Kind, kind_of};
 use crate::disk::{Append, Disk, DiskRef, Map, SimDisk, publish};
-use crate::search::codec::slices::DIVIDED;
+use crate::search::codec::slices::ELIAS_FANO;
 use crate::search::model::query::all;
 use crate::search::testing::{FORCED, Forced};
 use crate::search::{Collection, Document, Field, MergePolicy, PartitionBuilder, Query, Reader};
@@ -83,7 +83,7 @@ const WORKS: [(&str, Work); 9] = [
         let part = reader.set.partitions.last().unwrap();
         let bitset = part.postings(words)?.range(WORDS, WORDS + 1);
         assert!(part.postings(words)?.bitset(&bitset).is_some());
-        assert_eq!(part.meta(words).slice_bits, DIVIDED);
+        assert_eq!(part.meta(words).slice_bits, ELIAS_FANO);
         Ok(())
     }),
     ("replace", |_, collection| {

@@ -8,7 +8,7 @@ use crate::bytes::monotonic::{self, Monotonic};
 use crate::bytes::packed::{Packed, PackedWriter};
 use crate::disk::envelope::{Envelope, EnvelopeWriter, Kind};
 use crate::disk::{Disk, Map, SimDisk, publish};
-use crate::search::codec::slices::DIVIDED;
+use crate::search::codec::slices::ELIAS_FANO;
 use crate::search::format::manifest::{self, Member};
 use crate::search::format::{FieldMeta, Ordered, decode_meta, encode_meta, global, part, section};
 use crate::search::model::query::asc;
@@ -263,8 +263,8 @@ fn wrong_postings_are_caught() {
 #[test]
 fn wrong_divided_lists_are_caught() {
     let large = Template::of("large");
-    let (lists, places) = (section(KEY, part::SLICES), section(KEY, part::PLACES));
-    assert_eq!(large.fields()[KEY].slice_bits, DIVIDED);
+    let (lists, places) = (section(KEY, part::SLICES), section(KEY, part::LIST_OFFSETS));
+    assert_eq!(large.fields()[KEY].slice_bits, ELIAS_FANO);
     // A list begins with its length and high bits.
     let moved = large.section(lists, |b| {
         let first = 4 + b[4..].iter().position(|byte| *byte != 0).unwrap();

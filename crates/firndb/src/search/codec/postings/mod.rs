@@ -325,7 +325,7 @@ impl<'a> Postings<'a> {
         if start < end {
             return self.column.map(|column| OrdinalSet::new(&[(start, end)], column.raw().1));
         }
-        (!keys.is_empty()).then_some(OrdinalSet::Keys(keys))
+        (!keys.is_empty()).then_some(OrdinalSet::Small(keys))
     }
 
     /// The number of documents of the ordinals `start..end` that are in a bitset.

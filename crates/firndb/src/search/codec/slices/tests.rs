@@ -41,9 +41,9 @@ fn lists_round_trip() {
         let mut lists = lists(&mut rng, documents);
         lists.retain(|docs| !docs.is_empty());
         lists.push(vec![documents as u32 - 1]);
-        let bits = if round % 3 == 0 { width(documents as u64 - 1) } else { DIVIDED };
+        let bits = if round % 3 == 0 { width(documents as u64 - 1) } else { ELIAS_FANO };
         let (bytes, places) = bytes(documents, bits, &lists);
-        assert_eq!(places.is_empty(), bits != DIVIDED);
+        assert_eq!(places.is_empty(), bits != ELIAS_FANO);
         let entries = lists.iter().map(Vec::len).sum();
         let head = (documents as u32, bits);
         let slices = Slices::new((&bytes, &places), head, lists.len(), entries).unwrap();
@@ -87,18 +87,18 @@ fn lists_round_trip() {
 #[test]
 fn lists_are_divided_if_that_saves_an_eighth() {
     let of = |documents, keys, per_key| bits_of(documents, [per_key].repeat(keys).into_iter());
-    assert_eq!(of(1_000_000, 1000, 1000), DIVIDED);
+    assert_eq!(of(1_000_000, 1000, 1000), ELIAS_FANO);
     assert_eq!(of(1_000_000, 100_000, 10), 20, "short lists");
     assert_eq!(of(4096, 10, 400), 12, "a small partition");
     assert_eq!(of(100_000, 10, 0), 17, "nothing");
-    assert_eq!(of(1 << 26, 1, 1 << 25), DIVIDED);
+    assert_eq!(of(1 << 26, 1, 1 << 25), ELIAS_FANO);
 }
 
 #[test]
 fn encoding_matches_the_documented_format() {
     // Ten documents. Three in a list: one low bit each, five buckets. Two: two low bits, three
     // buckets.
-    let (lists, places) = bytes(10, DIVIDED, &[vec![1, 2, 9], vec![4, 5]]);
+    let (lists, places) = bytes(10, ELIAS_FANO, &[vec![1, 2, 9], vec![4, 5]]);
     let first = [3, 0, 0, 0, 0b101, 0b0100_0101];
     let second = [2, 0, 0, 0, 0b0100, 0b0_0110];
     assert_eq!(lists, [&first[..], &second, &[0; END]].concat());
@@ -109,9 +109,9 @@ fn encoding_matches_the_documented_format() {
 fn reading_corrupt_lists_terminates() {
     let mut rng = Rng(7);
     let lists: Vec<Vec<u32>> = (0..3).map(|_| (0..5000).step_by(9).collect()).collect();
-    let (bytes, places) = bytes(5000, DIVIDED, &lists);
+    let (bytes, places) = bytes(5000, ELIAS_FANO, &lists);
     let entries = 3 * lists[0].len();
-    let head = (5000, DIVIDED);
+    let head = (5000, ELIAS_FANO);
     assert!(Slices::new((&bytes[8..], &places), head, 3, entries).is_err());
     assert!(Slices::new((&bytes, &places), head, 2, entries).is_err());
     assert!(Slices::new((&bytes, &places[8..]), head, 3, entries).is_err());
@@ -174,9 +174,9 @@ fn times_of_divided_lists() {
             }
         };
         let lists: Vec<Vec<u32>> = (0..keys).map(|_| list(&mut rng)).collect();
-        let (bytes, places) = bytes(documents, DIVIDED, &lists);
+        let (bytes, places) = bytes(documents, ELIAS_FANO, &lists);
         let entries = lists.iter().map(Vec::len).sum();
-        let head = (documents as u32, DIVIDED);
+        let head = (documents as u32, ELIAS_FANO);
         let slices = Slices::new((&bytes, &places), head, lists.len(), entries).unwrap();
         println!("{} bytes of {entries} entries", bytes.len());
         let span = slices.span(0, 0, entries);
@@ -205,7 +205,7 @@ fn times_of_divided_lists() {
             (windows.len(), windows.iter().map(narrow).sum())
         });
         print_nanoseconds(&format!("slices, 1 of {share}: write, per entry"), || {
-            (entries, self::bytes(documents, DIVIDED, &lists).0.len() as u64)
+            (entries, self::bytes(documents, ELIAS_FANO, &lists).0.len() as u64)
         });
     }
 }

@@ -8,7 +8,7 @@ use crate::bytes::monotonic::Monotonic;
 use crate::bytes::packed::Packed;
 use crate::search::codec::column::Column;
 use crate::search::codec::postings::build::{IN_COLUMN, SPECIAL_FORM};
-use crate::search::codec::slices::DIVIDED;
+use crate::search::codec::slices::ELIAS_FANO;
 use crate::search::format::{Ordered, part};
 use crate::{Error, Result};
 
@@ -193,7 +193,7 @@ impl<'p> Slices<'p> {
     /// `len` is the expected number of entries.
     fn new(check: &'p FieldCheck, len: usize) -> Result<Slices<'p>> {
         let (bytes, bits) = (check.bytes(part::SLICES)?, check.meta.slice_bits);
-        if bits != DIVIDED {
+        if bits != ELIAS_FANO {
             let numbers = Packed::new(bytes, bits, len).map_err(|e| within("slices", e))?;
             return Ok(Slices::Whole { numbers, at: 0 });
         }
@@ -202,7 +202,7 @@ impl<'p> Slices<'p> {
             .checked_sub(check.meta.special_forms as usize + scanned)
             .filter(|keys| *keys > 0)
             .ok_or_else(|| Error::corrupt("it has divided lists, but no key has one"))?;
-        let places = Monotonic::new(check.bytes(part::PLACES)?, keys + 1)
+        let places = Monotonic::new(check.bytes(part::LIST_OFFSETS)?, keys + 1)
             .and_then(|places| places.verify().map(|()| places))
             .map_err(|e| within("places", e))?;
         let documents = check.part.documents as usize;

@@ -17,7 +17,7 @@ use crate::bytes::monotonic::Monotonic;
 use crate::bytes::offsets::Offsets;
 use crate::disk::Disk;
 use crate::search::codec::payload::RAW_BLOCK;
-use crate::search::codec::slices::DIVIDED;
+use crate::search::codec::slices::ELIAS_FANO;
 use crate::search::format::manifest::{self, Member};
 use crate::search::format::{Ordered, global, part, section};
 use crate::search::model::schema::Payload;
@@ -100,7 +100,7 @@ fn sections(part: &Partition) -> Result<()> {
             (part::RUNS, maybe(part::RUNS)),
             (part::COLUMN, column),
             (part::STARTS, column && field.multi),
-            (part::PLACES, slices && meta.slice_bits == DIVIDED),
+            (part::LIST_OFFSETS, slices && meta.slice_bits == ELIAS_FANO),
             (part::POINTS, points),
         ];
         expected.extend(wanted.iter().filter(|(_, on)| *on).map(|(p, _)| section(i, *p)));

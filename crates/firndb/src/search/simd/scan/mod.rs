@@ -56,7 +56,7 @@ const LOOKUP_COST: u64 = 1000;
 pub(crate) fn cost_of(column: Packed, wanted: &OrdinalSet) -> u64 {
     let bits = column.raw().1;
     match wanted {
-        OrdinalSet::Keys(_) | OrdinalSet::Range { .. } => cost(bits),
+        OrdinalSet::Small(_) | OrdinalSet::Range { .. } => cost(bits),
         OrdinalSet::Ranges(ranges) => cost(bits) * ranges.len() as u64,
         OrdinalSet::Many { .. } => LOOKUP_COST,
     }
@@ -74,7 +74,7 @@ pub(crate) fn fill(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut 
     }
     let (first, out) = (first + done, &mut out[done..]);
     match wanted {
-        OrdinalSet::Keys(keys) => fill_each(column, |ord| keys.bit(ord) == 1, first, out),
+        OrdinalSet::Small(keys) => fill_each(column, |ord| keys.bit(ord) == 1, first, out),
         OrdinalSet::Range { first: start, len } => {
             fill_each(column, |ord| ord.wrapping_sub(*start) < *len, first, out);
         }
@@ -92,8 +92,8 @@ fn fill_fast(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut [u64])
     // SAFETY: the features were just detected.
     unsafe {
         match wanted {
-            OrdinalSet::Keys(keys) if wide => avx512::fill(column, keys, first, out),
-            OrdinalSet::Keys(keys) if narrow => avx2::fill(column, keys, first, out),
+            OrdinalSet::Small(keys) if wide => avx512::fill(column, keys, first, out),
+            OrdinalSet::Small(keys) if narrow => avx2::fill(column, keys, first, out),
             OrdinalSet::Range { first: start, len } if wide => {
                 avx512::fill_range(column, (*start, *len), first, out)
             }
@@ -126,7 +126,7 @@ fn fill_fast(_: Packed, _: &OrdinalSet, _: usize, _: &mut [u64]) -> usize {
 /// [`fill_fast`] without vector instructions.
 fn fill_portable(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut [u64]) -> usize {
     match wanted {
-        OrdinalSet::Keys(keys) => portable::fill(column, keys, first, out),
+        OrdinalSet::Small(keys) => portable::fill(column, keys, first, out),
         OrdinalSet::Range { first: start, len } => {
             portable::fill_range(column, (*start, *len), first, out)
         }
@@ -195,7 +195,7 @@ pub(crate) fn count_both(a: (Packed, &OrdinalSet), b: (Packed, &OrdinalSet)) -> 
     #[allow(unused_mut, reason = "the fast version is for x86-64")]
     let (mut first, mut sum) = (0, 0);
     #[cfg(target_arch = "x86_64")]
-    if let ((c, OrdinalSet::Keys(x)), (d, OrdinalSet::Keys(y))) = (a, b)
+    if let ((c, OrdinalSet::Small(x)), (d, OrdinalSet::Small(y))) = (a, b)
         && [c, d].iter().all(|column| column.raw().1 == 4)
     {
         let (a, b) = ((c, x), (d, y));

@@ -53,7 +53,7 @@ impl Keys {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OrdinalSet {
     /// Any set, for a column of at most [`SCAN_BITS`].
-    Keys(Keys),
+    Small(Keys),
     /// `len` ordinals from `first` on, modulo 2^32.
     Range { first: u32, len: u32 },
     /// Disjoint, ascending ranges (first, length) with gaps between them; the last may wrap around
@@ -70,7 +70,7 @@ impl OrdinalSet {
         if bits <= SCAN_BITS.into() {
             let mut keys = Keys::default();
             intervals.iter().for_each(|&(start, end)| keys.insert(start, end));
-            return OrdinalSet::Keys(keys);
+            return OrdinalSet::Small(keys);
         }
         if let [(first, end)] = *intervals {
             return OrdinalSet::Range { first, len: end.saturating_sub(first) };
@@ -98,9 +98,9 @@ impl OrdinalSet {
     }
 
     /// The complement. It contains the number that stands for a missing value.
-    pub(crate) fn others(&self) -> OrdinalSet {
+    pub(crate) fn complement(&self) -> OrdinalSet {
         match self {
-            OrdinalSet::Keys(keys) => OrdinalSet::Keys(Keys(keys.0.map(|word| !word))),
+            OrdinalSet::Small(keys) => OrdinalSet::Small(Keys(keys.0.map(|word| !word))),
             // The length 2^32 does not fit into a u32, so the last number, which no column has, is
             // left out.
             OrdinalSet::Range { len: 0, .. } => OrdinalSet::Range { first: 0, len: u32::MAX },
@@ -126,7 +126,7 @@ impl OrdinalSet {
     #[cfg(test)]
     pub(crate) fn has(&self, ord: u32) -> bool {
         match self {
-            OrdinalSet::Keys(keys) => keys.bit(ord) == 1,
+            OrdinalSet::Small(keys) => keys.bit(ord) == 1,
             OrdinalSet::Range { first, len } => ord.wrapping_sub(*first) < *len,
             OrdinalSet::Ranges(ranges) => {
                 ranges.iter().any(|(first, len)| ord.wrapping_sub(*first) < *len)

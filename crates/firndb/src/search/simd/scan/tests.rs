@@ -33,7 +33,7 @@ fn column(rng: &mut Rng, bits: u8, documents: usize) -> (Vec<u32>, OrdinalSet) {
         intervals.push((start, end.min(most as u32)));
     }
     let wanted = OrdinalSet::new(&intervals, bits.into());
-    (ords, if rng.below(3) == 0 { wanted.others() } else { wanted })
+    (ords, if rng.below(3) == 0 { wanted.complement() } else { wanted })
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn others_is_the_complement() {
     for intervals in [vec![], vec![(3, 5)], vec![(3, 5), (60, 100)], vec![(0, 128)], many] {
         for bits in [7, 8, 12, 26] {
             let wanted = OrdinalSet::new(&intervals, bits);
-            let others = wanted.others();
+            let others = wanted.complement();
             for ord in (0..128).chain([(1 << bits) - 1]) {
                 let inside = intervals.iter().any(|&(start, end)| (start..end).contains(&ord));
                 assert_eq!((wanted.has(ord), others.has(ord)), (inside, !inside), "{ord}");
