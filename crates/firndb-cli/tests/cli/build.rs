@@ -9,24 +9,24 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Everything in a collection, in an order that does not depend on how it was built.
+/// The content of a collection, in an order that does not depend on how it was built.
 fn content(place: &Place, dir: &str) -> String {
     place.firn(&format!("search export {dir} 'all order by id' --format jsonl")).ok().out
 }
 
-/// A build that is killed leaves its folder; builds whose processes live keep theirs.
+/// A killed build leaves its folder. The next build removes it, but not those of live processes.
 #[test]
-fn leftovers_of_builds_that_were_killed_are_removed_by_the_next() {
+fn the_next_build_removes_leftovers_of_killed_builds() {
     let place = Place::new();
     place.write("data.csv", csv());
-    // No process has such a number on Linux: they end at 4,194,304.
+    // No process has this id on Linux: ids end at 4,194,304.
     let random = "0123456789abcdef";
     let of = |process: &str| format!(".c.firn-{process}-{random}");
     let (gone, elsewhere) = (&*of("4294967295"), &*of("4294967294"));
     let alive = of(&std::process::id().to_string());
     let not_ours = [".c.firn-", ".c.firn-4294967295", &of("4294967295x"), &of("4294967295")[..30]];
-    let beside = format!(".d.firn-4294967295-{random}");
-    let others = [&[&*alive, elsewhere, &*beside], &not_ours[..]].concat();
+    let sibling = format!(".d.firn-4294967295-{random}");
+    let others = [&[&*alive, elsewhere, &*sibling], &not_ours[..]].concat();
     for dir in others.iter().chain([&gone]) {
         std::fs::create_dir(place.path(dir)).unwrap();
         place.write(&format!("{dir}/lock"), "");
@@ -43,9 +43,9 @@ fn leftovers_of_builds_that_were_killed_are_removed_by_the_next() {
     assert!(!place.path(elsewhere).exists());
 }
 
-/// A build that waits for its input while others come first.
+/// A build that waits for its input while other processes create files.
 #[test]
-fn a_build_that_fails_leaves_what_others_made() {
+fn a_failed_build_keeps_files_of_other_processes() {
     let place = Place::new();
     let rows = csv();
     place.write("data.csv", &rows);
@@ -66,7 +66,7 @@ fn a_build_that_fails_leaves_what_others_made() {
 }
 
 #[test]
-fn values_that_differ_have_partitions_that_differ() {
+fn different_values_go_to_different_partitions() {
     let place = Place::new();
     let long = "x".repeat(120);
     let cities = ["\u{6771}\u{4eac}", "\u{5927}\u{962a}", "Malm\u{f6}", "Malm_", "", "none"];
@@ -98,7 +98,7 @@ fn numbers_keep_all_their_digits() {
 }
 
 #[test]
-fn csv_that_is_not_what_it_seems_is_refused() {
+fn ambiguous_csv_is_refused() {
     let place = Place::new();
     place.write("open.csv", "id,x\n1,a\n2,\"oops\n3,c\n");
     let run = place.firn("search build open.csv -o c --on-error skip");
@@ -117,7 +117,7 @@ fn every_format_and_compression_gives_the_same_collection() {
     let (csv, tsv) = (csv(), csv().replace(',', "\t"));
     place.write("plain.csv", &csv);
     place.write("packed.csv.gz", gzip(&csv));
-    // Compression is told by the content, whatever the name.
+    // Compression is detected by the content, whatever the name.
     place.write("packed.csv", zstd::encode_all(csv.as_bytes(), 1).unwrap());
     place.write("tabs", &tsv);
     place.write("lines.jsonl.zst", zstd::encode_all(jsonl().as_bytes(), 1).unwrap());
@@ -152,7 +152,7 @@ fn directories_and_several_files_are_read_in_order() {
 }
 
 #[test]
-fn an_inferred_schema_can_be_given_back() {
+fn an_inferred_schema_can_be_used_as_input() {
     let place = Place::new();
     place.write("data.csv", csv());
     let inferred = place.firn("search build data.csv --infer").ok().out;
@@ -167,7 +167,7 @@ fn an_inferred_schema_can_be_given_back() {
 }
 
 #[test]
-fn a_bad_schema_is_shown_with_its_place() {
+fn a_schema_error_shows_its_position() {
     let place = Place::new();
     place.write("data.csv", csv());
     place.write("schema.toml", "[fields]\nid = \"i46 full\"\n");
@@ -177,7 +177,7 @@ fn a_bad_schema_is_shown_with_its_place() {
 }
 
 #[test]
-fn a_row_that_does_not_fit_stops_the_build_and_leaves_nothing() {
+fn a_bad_row_stops_the_build_and_leaves_nothing() {
     let place = Place::new();
     place.write("data.csv", csv() + "x,north,1,2024-01-01,1,true\n7,north\n");
     place.write("schema.toml", "[fields]\nid = \"i64 full\"\nregion = \"string full\"\n");
@@ -194,7 +194,7 @@ fn a_row_that_does_not_fit_stops_the_build_and_leaves_nothing() {
 }
 
 #[test]
-fn json_lines_that_are_wrong_name_their_line() {
+fn json_errors_name_their_line() {
     let place = Place::new();
     place.write("data.jsonl", "{\"id\":1}\n{\"id\":\n{\"id\":[[1]]}\n");
     place.firn("search build data.jsonl -o c").fails(2, "data.jsonl:2: the line is not a JSON");
@@ -203,8 +203,8 @@ fn json_lines_that_are_wrong_name_their_line() {
 }
 
 #[test]
-fn a_member_that_comes_twice_is_a_bad_row() {
-    // The parser keeps the last of two values without a word; CSV refuses two columns of one name.
+fn a_duplicate_json_member_is_a_bad_row() {
+    // The parser silently keeps the last of two values; CSV refuses two columns of one name.
     let place = Place::new();
     place.write("a.jsonl", "{\"id\":1,\"v\":1}\n{\"id\":2,\"v\":1,\"v\":2}\n{\"id\":3,\"v\":1}\n");
     let message = "a.jsonl:2: an object has the member `v` twice";
@@ -223,9 +223,9 @@ fn a_member_that_comes_twice_is_a_bad_row() {
 }
 
 #[test]
-fn numbers_of_json_are_taken_as_those_of_csv() {
+fn numbers_in_json_are_read_as_in_csv() {
     let place = Place::new();
-    // `-0` makes the column a double, and `1e-400` a text, which an f64 would take for 0.
+    // `-0` makes the column a double, and `1e-400` a text, since an f64 would round it to 0.
     place.write("a.jsonl", "{\"id\":1,\"x\":-0,\"y\":0.5}\n{\"id\":2,\"x\":7,\"y\":1e-400}\n");
     place.write("a.csv", "id,x,y\n1,-0,0.5\n2,7,1e-400\n");
     for form in ["jsonl", "csv"] {
@@ -238,10 +238,10 @@ fn numbers_of_json_are_taken_as_those_of_csv() {
         );
         place.firn(&format!("search build a.{form} -o {form}.c")).ok();
         let fields = place.firn(&format!("search export {form}.c 'order by id'")).ok().out;
-        // A collection has but one zero.
+        // A collection has only one zero.
         assert_eq!(fields, "id,x,y\n1,0.0,0.5\n2,7.0,1e-400\n", "{form}");
     }
-    // So it is with a schema: integers have but one zero, and what is refused is refused in both.
+    // The same with a schema: integers have one zero, and both formats refuse the same values.
     place.write("s.toml", "[fields]\nid = \"i64 full\"\nx = \"i64 full\"\ny = \"f64 full\"\n");
     for form in ["jsonl", "csv"] {
         let command = format!("search build a.{form} -o {form}.d --schema s.toml");
@@ -288,7 +288,7 @@ fn bytes_are_texts_or_hexadecimal_digits() {
     let options = "--schema schema.toml --payload none";
     place.firn(&format!("search build data.csv -o c {options} --bytes hex")).ok();
     assert_eq!(place.firn("search count c 'b = x\"00ff\" and b = x\"7e\"'").ok().out, "1\n");
-    // What is exported is read again, from both forms.
+    // Exports of both formats can be built again.
     for format in ["csv", "jsonl"] {
         let out = place.firn(&format!("search export c --format {format}")).ok().out;
         place.write(&format!("again.{format}"), &out);
@@ -354,7 +354,7 @@ fn an_existing_collection_is_changed_only_if_asked() {
 }
 
 #[test]
-fn what_exceeds_the_memory_becomes_further_partitions() {
+fn documents_over_the_memory_limit_become_further_partitions() {
     let place = Place::new();
     let mut rows = "id,name\n".to_string();
     for id in 0..20_000 {
@@ -367,7 +367,7 @@ fn what_exceeds_the_memory_becomes_further_partitions() {
     assert!(names.len() > 1 && names[0]["name"] == "main" && names[1]["name"] == "main.2");
     place.firn("search build data.csv -o whole").ok();
     assert_eq!(content(&place, "c"), content(&place, "whole"));
-    // Nothing is left of the files that waited.
+    // No temporary file is left.
     assert_eq!(std::fs::read_dir(&place.0).unwrap().count(), 3);
 }
 
@@ -390,7 +390,7 @@ fn rows_after_the_sample_are_checked_against_the_inferred_schema() {
 }
 
 #[test]
-fn order_nulls_and_separators_are_chosen() {
+fn order_nulls_and_separators_are_options() {
     let place = Place::new();
     place.write("data.csv", "id;name;t\n2;b;x/y\n1;?;\n3;a;y\n".replace(';', ","));
     let schema = "[fields]\nid = \"i64 full\"\nname = \"string full nullable\"\n\

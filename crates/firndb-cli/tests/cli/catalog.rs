@@ -1,4 +1,4 @@
-//! `firn catalog`: versions are published, compared, cleaned and taken out again.
+//! `firn catalog`: versions are published, compared, removed and pulled.
 
 use super::Place;
 use serde_json::json;
@@ -15,7 +15,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn versions_come_and_go() {
+fn versions_are_published_and_removed() {
     let place = place();
     let first = place.firn("catalog publish c docs docs --json").ok().json();
     assert_eq!((&first[0]["version"], &first[0]["kind"]), (&json!(1), &json!("collection")));
@@ -55,7 +55,7 @@ fn versions_come_and_go() {
 }
 
 #[test]
-fn a_version_is_taken_out_as_it_was() {
+fn a_pulled_version_is_identical() {
     let place = place();
     place.firn("catalog publish c docs docs").ok();
     place.firn("catalog pull c docs copy").ok();
@@ -65,7 +65,7 @@ fn a_version_is_taken_out_as_it_was() {
     place.firn("catalog pull c docs copy").ok();
     place.firn("catalog pull c docs .").fails(4, "choose another one");
     place.firn("catalog watch c docs cache --versions 1").ok();
-    // A damaged object is found, and does not come out; publishing with `--verify` mends it.
+    // A damaged object is detected and not pulled; publishing with `--verify` repairs it.
     let files = place.path("c/docs/files");
     let largest = fs::read_dir(&files).unwrap().flatten();
     let largest = largest.max_by_key(|file| file.metadata().unwrap().len()).unwrap().path();
@@ -88,7 +88,7 @@ fn a_version_is_taken_out_as_it_was() {
     place.firn("catalog verify c docs").ok();
 }
 
-/// Every file below a directory, and what is in it.
+/// All files below a directory, with their contents.
 fn contents(dir: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir).unwrap().flatten() {
@@ -103,7 +103,7 @@ fn contents(dir: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
 
 /// `watch` and `pull` refuse a directory that has other files in it.
 #[test]
-fn directories_in_use_are_refused_and_left_alone() {
+fn directories_with_other_files_are_refused_and_unchanged() {
     let place = place();
     place.firn("catalog publish c docs docs").ok();
     fs::create_dir(place.path("tables")).unwrap();
@@ -126,7 +126,7 @@ fn directories_in_use_are_refused_and_left_alone() {
     }
     place.firn("catalog watch c docs linked --versions 1").fails(4, "`link`");
     place.firn("catalog pull c docs linked").fails(4, "`link`");
-    // What it has made itself it takes again, and leaves what came in addition.
+    // A pull accepts a directory of its own, and keeps files that were added to it.
     place.firn("catalog watch c docs cache --versions 1").ok();
     place.write("cache/users.firn", "mine");
     place.firn("catalog watch c docs cache --versions 1").ok();
@@ -134,8 +134,8 @@ fn directories_in_use_are_refused_and_left_alone() {
     place.firn("catalog pull c docs cache").fails(4, "choose another one");
 }
 
-/// A second pull makes the version that it reports, or is refused. It never reports success and
-/// leaves another version in place.
+/// A second pull writes the version that it reports, or is refused. It never reports success while
+/// another version is in place.
 #[test]
 fn a_pull_never_leaves_another_version() {
     let place = place();
@@ -155,9 +155,9 @@ fn a_pull_never_leaves_another_version() {
     assert_eq!(names, [place.path("copy/words.table")]);
 }
 
-/// A restart says which version it cannot open, and why.
+/// After a restart, `watch` reports which version it cannot open, and why.
 #[test]
-fn a_watch_says_why_the_newest_version_is_not_open() {
+fn watch_reports_why_the_newest_version_is_not_open() {
     let place = place();
     let build = "table build -i words.csv --key key -o words.table --force --publish c words";
     place.firn(build).ok();
@@ -183,7 +183,7 @@ fn a_table_is_built_and_published() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     let place = place();
     place.firn("catalog ls c").fails(3, "there is no catalog here");
     place.firn("catalog publish c a/b docs").fails(2, "cannot be a name");

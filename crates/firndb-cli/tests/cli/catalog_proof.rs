@@ -1,6 +1,6 @@
-//! Publishers, rollbacks, clean-ups, pins and a reader in processes of their own, which are killed
-//! now and then: every version that is supposed to exist does. `FIRNDB_CATALOG_ROUNDS` says how
-//! often each of them does its work.
+//! Publishers, rollbacks, `gc`, pins and a reader in processes of their own, some of which are
+//! killed: every version that must exist does. `FIRNDB_CATALOG_ROUNDS` sets how often each of them
+//! runs.
 
 use super::Place;
 use serde_json::Value as Json;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const SEED: u64 = 20_261_128;
 
-/// Tables that are published, each with other records.
+/// Number of tables that are published, each with different records.
 const TABLES: u64 = 5;
 
 struct Random(u64);
@@ -23,14 +23,14 @@ impl Random {
     }
 }
 
-/// What became of a run.
+/// The result of a run.
 enum End {
     Killed,
-    /// Its exit code, and what it printed.
+    /// Its exit code and its output.
     Code(i32, String, String),
 }
 
-/// Runs `firn`, and kills one run in four within a few milliseconds.
+/// Runs `firn`, and kills one in four runs within a few milliseconds.
 fn run(place: &Place, random: &mut Random, line: &str) -> End {
     let mut child = place.start(&[], line);
     if random.below(4) == 0 {
@@ -65,7 +65,7 @@ fn number_and_id(line: &Json) -> (u64, String) {
     (line["version"].as_u64().unwrap(), line["id"].as_str().unwrap().to_string())
 }
 
-/// What all of them share.
+/// State shared by all threads.
 struct World<'a> {
     place: &'a Place,
     rounds: u64,
@@ -86,7 +86,7 @@ impl World<'_> {
                 }
                 _ => format!("catalog publish c words t{table}.table --json {verify}"),
             };
-            // Others were faster, or the version to go back to was cleaned away.
+            // Another publisher was faster, or `gc` has removed the version to roll back to.
             let refusals: &[i32] = if round % 7 == 6 { &[3, 4] } else { &[4] };
             let Some(out) = output(self.place, random, &line, refusals) else { continue };
             let (number, id) = number_and_id(&serde_json::from_str(&out).unwrap());
@@ -101,7 +101,7 @@ impl World<'_> {
         }
     }
 
-    /// Pins versions, and looks at them as long as they are pinned.
+    /// Pins versions, and reads them while they are pinned.
     fn pin(&self, random: &mut Random) {
         let mut held: Vec<u64> = Vec::new();
         let whole = |number: u64| {
@@ -123,7 +123,7 @@ impl World<'_> {
         held.iter().for_each(|&number| whole(number));
     }
 
-    /// A reader that is killed over and over never goes back.
+    /// A reader that is killed over and over never goes back to an older version.
     fn read(&self, random: &mut Random, is_done: &AtomicBool) {
         let mut seen = 0;
         while !is_done.load(Relaxed) {
@@ -132,7 +132,7 @@ impl World<'_> {
             std::thread::sleep(Duration::from_millis(10 + random.below(60)));
             child.kill().unwrap();
             for line in Place::ended(child, b"").out.lines() {
-                // The last one may be cut.
+                // The last line may be truncated.
                 let Ok(line) = serde_json::from_str(line) else { continue };
                 let (number, _) = number_and_id(&line);
                 assert!(number >= seen, "version {number} after {seen}");
@@ -143,7 +143,7 @@ impl World<'_> {
 }
 
 #[test]
-fn what_is_supposed_to_exist_does_whoever_is_killed() {
+fn required_versions_survive_killed_processes() {
     let rounds = std::env::var("FIRNDB_CATALOG_ROUNDS").map_or(25, |n| n.parse().unwrap());
     println!("seed {SEED}, {rounds} rounds");
     let place = Place::new();
@@ -176,7 +176,7 @@ fn what_is_supposed_to_exist_does_whoever_is_killed() {
     let published = world.published.into_inner().unwrap();
     println!("{} acknowledged, {newest} is the newest, {} are there", published.len(), there.len());
     assert!(published.len() as u64 > rounds / 4 && *published.keys().last().unwrap() <= newest);
-    // The two newest are kept, the pinned ones too, and all of them are whole and what they were.
+    // The two newest versions and the pinned ones exist, complete and unchanged.
     assert!(there.iter().any(|(number, _)| *number == newest - 1));
     for (number, id) in &there {
         place.firn(&format!("catalog verify c words {number}")).ok();

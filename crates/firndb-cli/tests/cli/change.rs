@@ -20,7 +20,7 @@ fn merged_partitions_answer_as_before() {
 }
 
 #[test]
-fn small_partitions_that_rest_are_joined() {
+fn small_unchanged_partitions_are_joined() {
     let place = Place::with_collection();
     let ask = || place.firn("search export c 'price > 30 order by rating' --format jsonl").ok().out;
     let before = ask();
@@ -65,7 +65,7 @@ fn partitions_are_removed() {
 }
 
 #[test]
-fn what_is_added_after_the_last_partition_was_removed_has_the_types_it_had() {
+fn an_emptied_collection_keeps_its_types() {
     let place = Place::new();
     place.write("a.csv", "id,price\n1,2.5\n");
     place.write("b.csv", "id,price\n2,3\n");
@@ -73,18 +73,18 @@ fn what_is_added_after_the_last_partition_was_removed_has_the_types_it_had() {
     place.firn("search remove c main").ok();
     assert_eq!(place.firn("search count c 'price > 2'").ok().out, "0\n");
     place.firn("search build b.csv -o c --add --partition more").ok();
-    // From these rows alone the prices would be integers.
+    // From these rows alone the prices would be inferred as integers.
     assert_eq!(place.firn("search export c 'price > 2.5'").ok().out, "id,price\n2,3.0\n");
 }
 
-/// Rows that need several partitions with little memory.
+/// Rows that need several partitions in little memory.
 fn many_rows() -> String {
     let row = |n| format!("{n},old{n:0180}\n");
     "id,t\n".to_string() + &(0..60_000).map(row).collect::<String>()
 }
 
 #[test]
-fn what_did_not_fit_into_a_partition_goes_with_it() {
+fn continuations_are_removed_with_their_partition() {
     let place = Place::new();
     place.write("big.csv", many_rows());
     place.write("small.csv", "id,t\n1,new1\n2,new2\n");
@@ -112,7 +112,7 @@ fn what_did_not_fit_into_a_partition_goes_with_it() {
 }
 
 #[test]
-fn documents_are_not_there_twice_after_a_merge() {
+fn a_merge_does_not_duplicate_documents() {
     let place = Place::with_collection();
     place.write("new.csv", "id,region,price,day,rating,ok\n9000,north,1,2024-01-01,NA,true\n");
     place.firn("search compact c --at-least 2 --unchanged-for 0").ok();
@@ -128,7 +128,7 @@ fn documents_are_not_there_twice_after_a_merge() {
 }
 
 #[test]
-fn a_collection_that_is_replaced_by_a_rename_is_the_one_that_is_changed() {
+fn changes_go_to_the_collection_that_was_renamed_into_place() {
     let place = Place::new();
     place.write("old.csv", "id,city\n1,Oslo\n2,Bergen\n");
     place.write("new.csv", "id,city\n1,Oslo\n11,Oslo\n2,Bergen\n4,Rome\n5,Paris\n");
@@ -136,7 +136,7 @@ fn a_collection_that_is_replaced_by_a_rename_is_the_one_that_is_changed() {
     place.firn("search build new.csv -o c.new --partition-by city").ok();
     let line = "search build - --format csv -o c --update --partition Lima";
     let run = place.firn_while(line, b"id,city\n100,Lima\n", || {
-        // It has the old one open by now; if not, the test proves less.
+        // By now it has the old collection open; if not, the test proves less.
         std::thread::sleep(std::time::Duration::from_millis(300));
         std::fs::rename(place.path("c"), place.path("c.old")).unwrap();
         std::fs::rename(place.path("c.new"), place.path("c")).unwrap();

@@ -3,7 +3,7 @@
 use super::Place;
 
 #[test]
-fn the_demo_answers_and_replaces() {
+fn the_demo_queries_and_replaces() {
     let place = Place::new();
     let run = place.firn("demo --generated --flights 20000 --dir d --json").ok();
     let lines = run.json();
@@ -27,17 +27,17 @@ fn the_demo_answers_and_replaces() {
 }
 
 #[test]
-fn the_demo_speaks_to_people_and_keeps_its_collection() {
+fn the_demo_prints_text_and_keeps_its_collection() {
     let place = Place::new();
     let out = place.firn("demo --generated --flights 5000 --dir d --keep").ok().out;
     assert!(out.contains("1. The latest Delta flights to Atlanta"), "{out}");
     assert!(out.contains("0 failed") && out.contains("the same page"), "{out}");
     assert_eq!(place.firn("search count d/flights").ok().out, "5000\n");
-    // Notes beside the collection of an earlier run are not the demo's.
+    // Other files in the demo's directory are left alone.
     place.write("d/flights/notes", "x");
     place.firn("demo --generated --flights 5000 --dir d").fails(4, "another directory");
     std::fs::remove_file(place.path("d/flights/notes")).unwrap();
-    // A second run finds the first one's collection and starts anew.
+    // A second run finds the first one's collection and starts over.
     place.firn("demo --generated --flights 5000 --dir d").ok();
     std::fs::create_dir_all(place.path("d/flights")).unwrap();
     place.write("d/flights/mine", "x");

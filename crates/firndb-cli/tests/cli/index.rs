@@ -1,9 +1,9 @@
-//! `firn index`: feeds go in, a collection is kept up to date.
+//! `firn index`: applies feeds and keeps a collection up to date.
 
 use super::{Place, ROWS, csv};
 use serde_json::{Value as Json, json};
 
-/// An index of the sample, divided by region.
+/// An index of the sample, partitioned by region.
 fn with_index() -> Place {
     let place = Place::new();
     place.write("data.csv", csv());
@@ -19,7 +19,7 @@ fn apply(place: &Place, line: &str) -> Json {
 }
 
 #[test]
-fn a_feed_is_taken_and_a_second_version_rebuilds_only_what_changed() {
+fn a_second_feed_rebuilds_only_changed_partitions() {
     let place = with_index();
     let first = apply(&place, "main data.csv");
     assert_eq!(
@@ -28,7 +28,7 @@ fn a_feed_is_taken_and_a_second_version_rebuilds_only_what_changed() {
     );
     assert_eq!(first["published"]["documents"], ROWS);
     assert_eq!(place.firn("search count x/collection").ok().out, format!("{ROWS}\n"));
-    // Its log, a set, and a partition for each region.
+    // Its log, a manifest, and a partition for each region.
     let checked = place.firn("verify x --json").ok().json();
     assert!(checked[0]["files"].as_u64() >= Some(5), "{checked:?}");
 
@@ -61,7 +61,7 @@ fn a_feed_is_taken_and_a_second_version_rebuilds_only_what_changed() {
 }
 
 #[test]
-fn single_changes_leave_the_rest_alone() {
+fn single_changes_keep_other_documents() {
     let place = with_index();
     apply(&place, "main data.csv");
     place.write("one.csv", "id,region,price,day,rating,ok\n3,west,5,2024-01-01,NA,true\n");
@@ -73,14 +73,14 @@ fn single_changes_leave_the_rest_alone() {
     assert_eq!((&gone["removed"], &gone["unchanged"]), (&json!(2), &json!(1)));
     assert_eq!(gone["published"]["removed"], json!(["west"]));
     assert_eq!(place.firn("search count x/collection").ok().out, format!("{}\n", ROWS - 2));
-    // A source that comes first in the alphabet hides what `main` says of a key.
+    // For a shared key, a source of a smaller name takes precedence over `main`.
     apply(&place, "a one.csv");
     apply(&place, "main data.csv");
     assert_eq!(place.firn("search count x/collection 'region = \"west\"'").ok().out, "1\n");
 }
 
 #[test]
-fn documents_are_divided_anew() {
+fn documents_can_be_repartitioned() {
     let place = with_index();
     apply(&place, "main data.csv");
     let ask = || place.firn("search group x/collection 'price > 30' --by region --json").ok().out;
@@ -97,7 +97,7 @@ fn documents_are_divided_anew() {
 }
 
 #[test]
-fn mistakes_are_told_and_change_nothing() {
+fn mistakes_are_reported_and_change_nothing() {
     let place = with_index();
     apply(&place, "main data.csv");
     place.firn("index status y").fails(3, "`firn index init` makes one");
@@ -123,7 +123,7 @@ fn mistakes_are_told_and_change_nothing() {
 }
 
 #[test]
-fn a_feed_that_was_cut_off_removes_nothing() {
+fn a_truncated_feed_removes_nothing() {
     let place = with_index();
     apply(&place, "main data.csv");
     let rows: Vec<String> = csv().lines().map(str::to_string).collect();
@@ -155,11 +155,11 @@ fn a_feed_that_was_cut_off_removes_nothing() {
 }
 
 #[test]
-fn rows_that_were_skipped_take_no_documents_away() {
+fn skipped_rows_remove_no_documents() {
     let place = with_index();
     apply(&place, "main data.csv");
     let all = format!("{ROWS}\n");
-    // One row is bad, so its document is missing; all the others are as before.
+    // One row is bad, so its document is missing; all others are unchanged.
     place.write("bad.csv", csv().replacen("37.5", "x", 1));
     let line = "index apply x main bad.csv --key id --on-error skip";
     place.firn(line).fails(2, "1 rows were left out");
@@ -170,7 +170,7 @@ fn rows_that_were_skipped_take_no_documents_away() {
     place.firn(&format!("{worse} --allow-empty")).fails(2, "left out");
     assert_eq!(place.firn("search count x/collection").ok().out, all);
     assert_eq!(apply(&place, "main bad.csv --on-error skip --max-removed 0.01")["removed"], 1);
-    // A bad row beside a feed that has everything removes nothing.
+    // A bad row in a feed that has every document removes nothing.
     place.write("more.csv", format!("{}\nx,y,z,1,2,3\n", csv().trim_end()));
     let more = apply(&place, "main more.csv --on-error skip");
     assert_eq!(
@@ -180,7 +180,7 @@ fn rows_that_were_skipped_take_no_documents_away() {
 }
 
 #[test]
-fn commands_that_change_a_collection_refuse_that_of_an_index() {
+fn commands_refuse_to_change_the_collection_of_an_index() {
     let place = with_index();
     apply(&place, "main data.csv");
     place.write("one.csv", "id,region,price,day,rating,ok\n3,west,5,2024-01-01,NA,true\n");
@@ -204,11 +204,11 @@ fn commands_that_change_a_collection_refuse_that_of_an_index() {
     place.firn("search build one.csv -o x/collection").fails(4, "there is a collection already");
     assert_eq!(place.firn("search export x/collection all").ok().out, before);
     assert_eq!(place.firn("index rebuild x").ok().out, "Nothing to publish.\n");
-    // What a catalog gives away is free.
+    // A collection pulled from a catalog may be changed.
     place.firn("catalog publish c docs x/collection").ok();
     place.firn("catalog pull c docs copy").ok();
     place.firn("search remove copy north").ok();
-    // A copy is, when its owner says so.
+    // So may a copy, once the user confirms it.
     let mut copy = std::process::Command::new("cp");
     copy.args(["-r", "x/collection", "y"]).current_dir(&place.0);
     assert!(copy.status().unwrap().success());
@@ -237,7 +237,7 @@ fn versions(place: &Place, name: &str) -> String {
 }
 
 #[test]
-fn a_collection_that_is_not_the_one_that_was_published_is_made_again() {
+fn a_foreign_or_older_collection_is_rebuilt() {
     let place = Place::new();
     index_of(&place, "one", 1);
     let copy = |from: &str, to: &str| {
@@ -256,7 +256,7 @@ fn a_collection_that_is_not_the_one_that_was_published_is_made_again() {
     assert!(run.err.contains("not the one that this index published last"), "{}", run.err);
     assert!(run.out.contains("3 partitions rebuilt"), "{}", run.out);
     assert_eq!(versions(&place, "one"), "v 3 3 3 ");
-    // That of another index, with the same number.
+    // The collection of another index, with the same set number.
     index_of(&place, "two", 7);
     index_of(&place, "three", 8);
     copy("three/collection", "two/collection");
@@ -275,7 +275,7 @@ fn a_backup_is_an_index() {
     let run = place.firn("index rebuild copy").ok();
     assert_eq!((&*run.out, &*run.err), ("Nothing to publish.\n", ""));
     assert_eq!(versions(&place, "copy"), "v 1 1 1 ");
-    // What is not published yet is in it, too.
+    // It includes what is not published yet.
     apply_version(&place, "one", 2, "--no-publish");
     let run = place.firn("index backup one later").ok();
     assert!(run.out.contains("3 partitions not published yet"), "{}", run.out);
@@ -297,11 +297,11 @@ fn a_backup_is_an_index() {
 }
 
 #[test]
-fn different_values_of_key_columns_are_different_keys() {
+fn different_values_of_key_columns_give_different_keys() {
     let place = Place::new();
     place.write("ids.toml", "[fields]\na = \"string full\"\nb = \"string full\"\n");
     place.firn("index init x --schema ids.toml --partitions 2").ok();
-    // U+001F stands between the values of a key.
+    // U+001F separates the values of a key.
     let rows = ["x\\u001f\",\"b\":\"y", "x\",\"b\":\"\\u001fy", "1\",\"b\":\"2"];
     let rows = rows.map(|row| format!("{{\"a\":\"{row}\"}}\n")).concat();
     place.write("feed.jsonl", rows + "{\"a\":1,\"b\":\"2\"}\n{\"a\":1,\"b\":2}\n");

@@ -27,7 +27,7 @@ fn no_query_is_the_first_ten_documents() {
 }
 
 #[test]
-fn tokens_lead_through_all_pages() {
+fn tokens_page_through_all_documents() {
     let place = Place::with_collection();
     let text = "rating > 3 order by rating, price desc";
     let all = place.firn(&format!("search query c '{text}' --json --all --fields id")).ok().json();
@@ -50,7 +50,7 @@ fn tokens_lead_through_all_pages() {
 }
 
 #[test]
-fn fields_and_payloads_are_chosen() {
+fn fields_and_payloads_are_selectable() {
     let place = Place::with_collection();
     let run = place.firn("search query c 'id = 8' --json --fields region,rating --payload").ok();
     let line = &run.json()[0];
@@ -61,7 +61,7 @@ fn fields_and_payloads_are_chosen() {
 }
 
 #[test]
-fn errors_point_at_their_place() {
+fn errors_point_at_their_position() {
     let place = Place::with_collection();
     let run = place.firn("search query c 'region = \"north\" and prise > 5'");
     let run = run.fails(2, "`price`");
@@ -114,7 +114,7 @@ fn facets_and_groups_count_values() {
 }
 
 #[test]
-fn explain_stats_and_partitions_tell_what_is_there() {
+fn explain_stats_and_partitions_describe_the_collection() {
     let place = Place::with_collection();
     let explain = place.firn("search explain c 'region = \"north\" limit 5' --json").ok().json();
     assert_eq!(explain[0]["partitions"], 3);
@@ -137,7 +137,7 @@ fn explain_stats_and_partitions_tell_what_is_there() {
 }
 
 #[test]
-fn what_is_exported_builds_the_same_collection() {
+fn an_export_builds_the_same_collection() {
     let place = Place::with_collection();
     let ask = |dir: &str| {
         let query = "price > 50 order by price, id";

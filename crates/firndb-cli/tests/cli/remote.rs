@@ -1,4 +1,4 @@
-//! Catalogs far away, on the command line.
+//! Remote catalogs on the command line.
 
 #[path = "../../../firndb-remote/tests/it/minidfs.rs"]
 mod minidfs;
@@ -14,7 +14,7 @@ use std::net::TcpListener;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A collection, a table's rows and an index.
+/// A collection, the rows of a table, and an index.
 fn place() -> Place {
     let place = Place::new();
     place.write("docs.csv", "id,city\n1,Oslo\n2,Bergen\n");
@@ -24,22 +24,22 @@ fn place() -> Place {
 }
 
 #[test]
-fn every_command_knows_an_object_store() {
-    let Some(moto) = Moto::shared("every_command_knows_an_object_store") else { return };
+fn every_command_supports_an_object_store() {
+    let Some(moto) = Moto::shared("every_command_supports_an_object_store") else { return };
     moto.bucket("cli");
     let variables = moto::variables(moto.port);
-    every_command_knows("s3://cli/some/prefix", &variables);
+    every_command_supports("s3://cli/some/prefix", &variables);
     let missing = "catalog publish s3://no-such-bucket docs docs";
     place().firn_in(&variables, missing, b"").fails(3, "no such bucket");
 }
 
 #[test]
-fn every_command_knows_hdfs() {
-    let Some(hdfs) = MiniDfs::shared("every_command_knows_hdfs") else { return };
-    every_command_knows(&format!("hdfs://{}/some/folder", hdfs.server), &[]);
+fn every_command_supports_hdfs() {
+    let Some(hdfs) = MiniDfs::shared("every_command_supports_hdfs") else { return };
+    every_command_supports(&format!("hdfs://{}/some/folder", hdfs.server), &[]);
 }
 
-fn every_command_knows(catalog: &str, variables: &[(String, String)]) {
+fn every_command_supports(catalog: &str, variables: &[(String, String)]) {
     let place = place();
     let firn =
         |line: &str| -> Run { place.firn_in(variables, &line.replace("CATALOG", catalog), b"") };
@@ -76,8 +76,8 @@ fn every_command_knows(catalog: &str, variables: &[(String, String)]) {
     firn("catalog show CATALOG nothing").fails(3, "nothing is published");
 }
 
-/// A `firn catalog watch` that serves what it has, the URL, and what else it says; it ends with
-/// this.
+/// A `firn catalog watch` that serves its files, the URL, and its other output; killed when
+/// dropped.
 struct Serving {
     child: Child,
     url: String,
@@ -106,7 +106,7 @@ impl Drop for Serving {
 }
 
 #[test]
-fn a_reader_serves_what_it_has() {
+fn a_reader_serves_its_files() {
     let place = place();
     place.firn("catalog publish c docs docs").ok();
     let serving = Serving::start(&place, "catalog watch c docs cache --serve 127.0.0.1:0");
@@ -124,7 +124,7 @@ fn a_reader_serves_what_it_has() {
     place.firn("verify copy").ok();
     far("catalog publish CATALOG docs docs").fails(2, "can only be read");
 
-    // A peer has the files of which the catalog has only the manifest.
+    // The peer has the files; of the catalog only the manifest is left.
     std::fs::remove_dir_all(place.path("c/docs/files")).unwrap();
     place.firn("catalog pull c docs without").fails(3, "files/");
     far("catalog pull c docs with --peer http://127.0.0.1:9 --peer CATALOG").ok();
@@ -135,7 +135,7 @@ fn a_reader_serves_what_it_has() {
 }
 
 #[test]
-fn places_that_are_none_are_refused() {
+fn invalid_locations_are_refused() {
     let place = place();
     place.firn("catalog ls ftp://host/a").fails(2, "names no place");
     place.firn("catalog ls s3://").fails(2, "s3://BUCKET/PREFIX");
@@ -144,7 +144,7 @@ fn places_that_are_none_are_refused() {
     place.firn("catalog publish http://127.0.0.1:9/ docs docs").fails(8, "no answer");
 }
 
-/// Where a URL may stand, rightly or by mistake.
+/// Every argument that takes a URL, or that a user may give one by mistake.
 const LINES_WITH_URL: [&str; 23] = [
     "catalog ls URL",
     "catalog ls URL docs",
@@ -171,7 +171,7 @@ const LINES_WITH_URL: [&str; 23] = [
     "URL",
 ];
 
-/// A server that refuses everything; it ends with the program.
+/// A server that refuses every request, until the program ends.
 fn refusing_server() -> u16 {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
@@ -186,7 +186,7 @@ fn refusing_server() -> u16 {
     port
 }
 
-/// Runs a command with a URL in every place, and gives how often it failed.
+/// Runs every command with this URL in every argument, and returns how often it failed.
 fn run_all(place: &Place, url: &str) -> u32 {
     let variables = [
         ("AWS_ACCESS_KEY_ID", "a"),
@@ -207,7 +207,7 @@ fn run_all(place: &Place, url: &str) -> u32 {
     failed
 }
 
-/// Credentials in URLs come to no output, whatever the command and however it ends.
+/// Credentials in URLs are never printed, whatever the command and its result.
 #[test]
 fn credentials_in_urls_are_never_printed() {
     let place = place();
@@ -240,7 +240,7 @@ fn credentials_in_urls_are_never_printed() {
     assert!(failed > 300, "{failed} failures prove little");
 }
 
-/// Peers whose URLs have credentials fail, and the catalog does not; nothing is printed of them.
+/// Peers with credentials in their URLs fail, and the catalog does not; the URLs are not printed.
 #[test]
 fn credentials_of_peers_are_never_printed() {
     let place = place();

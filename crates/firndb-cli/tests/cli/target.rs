@@ -1,11 +1,11 @@
-//! What commands find where they are to write: nothing that is not FirnDB's is ever replaced.
+//! Output paths of commands: a file that is not FirnDB's is never replaced.
 
 use super::Place;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::process::Command;
 
-/// A store `s`, a table `t`, a collection `c`, and things that are not FirnDB's.
+/// A store `s`, a table `t`, a collection `c`, and files that are not FirnDB's.
 fn place() -> Place {
     let place = Place::new();
     place.write("in.csv", "key,value\na,1\nb,2\n");
@@ -76,7 +76,7 @@ fn tables_replace_tables_only() {
         place.firn(&format!("{command} s/{segment} --force")).fails(4, "log segment");
         place.firn(&format!("{command} t")).fails(4, "use --force");
         place.firn(&format!("{command} t --force")).ok();
-        // A damaged table is a table.
+        // A damaged table still counts as a table.
         let bytes = fs::read(place.path("t")).unwrap();
         place.write("damaged", &bytes[..bytes.len() / 2]);
         place.firn(&format!("{command} damaged --force")).ok();
@@ -85,7 +85,7 @@ fn tables_replace_tables_only() {
 }
 
 #[test]
-fn dumps_replace_files_of_others_never_of_firndb() {
+fn dumps_replace_other_files_but_never_those_of_firndb() {
     let place = place();
     for (to, why) in [
         ("t", "table of FirnDB"),
@@ -114,7 +114,7 @@ fn dumps_replace_files_of_others_never_of_firndb() {
 }
 
 #[test]
-fn stores_go_into_new_directories_only() {
+fn stores_are_created_in_free_directories_only() {
     let place = place();
     place.firn("log backup s b").ok();
     place.firn("catalog publish cat c c").ok();
@@ -131,7 +131,7 @@ fn stores_go_into_new_directories_only() {
     for command in commands {
         for to in ["dir", "dir-link", "t", "text", "pipe", "s", "c", "dangling"] {
             if command.starts_with("catalog pull") && to == "c" {
-                continue; // What was published is what a pull of it makes.
+                continue; // A pull may write over the version that was published from here.
             }
             let line = format!("{command} {to}");
             let run = place.firn(&line);
@@ -146,7 +146,7 @@ fn stores_go_into_new_directories_only() {
 }
 
 #[test]
-fn a_pull_goes_on_with_a_pull_only() {
+fn a_pull_resumes_only_a_pull() {
     let place = place();
     place.firn("catalog publish cat words t").ok();
     place.firn("catalog pull cat words out").ok();
@@ -173,7 +173,7 @@ fn a_pull_goes_on_with_a_pull_only() {
 }
 
 #[test]
-fn a_catalog_is_not_begun_among_other_files() {
+fn a_catalog_is_not_created_among_other_files() {
     let place = place();
     for to in ["dir", "s", "c", "dir-link"] {
         let run = place.firn(&format!("catalog publish {to} words t"));
@@ -183,7 +183,7 @@ fn a_catalog_is_not_begun_among_other_files() {
     }
     fs::create_dir(place.path("new")).unwrap();
     place.firn("catalog publish new words t").ok();
-    // One that is there may have other files beside.
+    // An existing catalog may have other files in its directory.
     place.write("new/README", "what this is");
     place.firn("catalog publish new others t").ok();
 }

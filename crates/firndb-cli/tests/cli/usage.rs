@@ -1,9 +1,9 @@
-//! What is around the commands: help, hints, completions, output that nobody reads any more.
+//! Help, suggestions, completions, and output to a closed pipe.
 
 use super::Place;
 
 #[test]
-fn help_version_and_completions_are_there() {
+fn help_version_and_completions_are_printed() {
     let place = Place::new();
     assert!(place.firn("--version").ok().out.starts_with("firn 0."));
     assert!(place.firn("search --help").ok().out.contains("facets"));
@@ -14,7 +14,7 @@ fn help_version_and_completions_are_there() {
 }
 
 #[test]
-fn somebody_who_is_almost_right_is_told_so() {
+fn mistyped_commands_get_suggestions() {
     let place = Place::new();
     std::fs::create_dir_all(place.path("flights")).unwrap();
     place.firn("search flights").fails(2, "firn search query flights");
@@ -28,7 +28,7 @@ fn somebody_who_is_almost_right_is_told_so() {
 }
 
 #[test]
-fn output_that_nobody_reads_is_no_error() {
+fn output_to_a_closed_pipe_is_no_error() {
     let place = Place::with_collection();
     for line in ["search export c", "search query c --all", "search query c --all --json"] {
         place.firn_unread(line);

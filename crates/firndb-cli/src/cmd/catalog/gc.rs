@@ -1,4 +1,4 @@
-//! `firn catalog gc`: removes what nobody needs any more.
+//! `firn catalog gc`: removes versions past their retention, and the files only they named.
 
 use super::Place;
 use crate::failure::Result;

@@ -1,4 +1,4 @@
-//! `firn catalog show`: what the manifest of a version says.
+//! `firn catalog show`: prints the manifest of a version.
 
 use super::{Which, to_json};
 use crate::failure::Result;

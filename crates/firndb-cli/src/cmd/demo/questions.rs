@@ -1,4 +1,4 @@
-//! The questions that the demo asks, each in the form in which `firn search` takes it.
+//! The queries of the demo, each shown as a `firn search` command.
 
 use crate::cmd::{facets, fields_as_json, filter_of, group, query_of};
 use crate::failure::Result;
@@ -8,19 +8,19 @@ use firndb::{Error, ErrorKind};
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
 
-/// Each question is asked so many times; the median is shown.
+/// Runs per query; the median is shown.
 const REPEATS: usize = 7;
 
-/// A question: what it is about, and how it is asked.
+/// A query: what it is about, and how it is run.
 struct Question {
     about: &'static str,
     ask: Ask,
 }
 
 enum Ask {
-    /// A page of documents of a query, by these fields.
+    /// A page of documents of a query, showing these fields.
     Find(&'static str, &'static [&'static str]),
-    /// The page of a query with `skip`, and the same page by the place where the one before ended.
+    /// A page of the query by `skip`, and the same page by the cursor of the page before it.
     Deep(&'static str, &'static [&'static str]),
     Count(&'static str),
     Facets(&'static str, &'static [&'static str], bool),
@@ -37,7 +37,7 @@ const QUESTIONS: [Question; 13] = [
         ask: Ask::Find(LATE_DELTA, &["month", "day", "origin", "tailnum", "dep_delay", "tags"]),
     },
     Question {
-        about: "Who flies, and where to, when a flight leaves two hours late",
+        about: "Carriers and destinations of flights that leave two hours late",
         ask: Ask::Facets("dep_delay >= 120", &["carrier", "dest"], false),
     },
     Question {
@@ -104,14 +104,14 @@ const QUESTIONS: [Question; 13] = [
     },
 ];
 
-/// What is shown of an answer: lines for eyes, a value for programs.
+/// An answer in both forms: lines of text, and a value for programs.
 struct Answer {
     lines: Vec<String>,
     json: Json,
     time: Duration,
 }
 
-/// Asks all questions and prints the answers. Returns how many there were.
+/// Runs all queries and prints the answers. Returns their number.
 pub fn ask_all(out: &mut Out, reader: &Reader, dir: &str, json: bool) -> Result<usize> {
     for (number, question) in (1..).zip(&QUESTIONS) {
         let command = question.ask.command(dir);
@@ -134,7 +134,7 @@ pub fn ask_all(out: &mut Out, reader: &Reader, dir: &str, json: bool) -> Result<
 }
 
 impl Ask {
-    /// The command line that asks the same.
+    /// The equivalent command line.
     fn command(&self, dir: &str) -> String {
         match self {
             Ask::Find(text, fields) | Ask::Deep(text, fields) => {
@@ -202,14 +202,14 @@ fn facets_answer(reader: &Reader, text: &str, by: &[&str], disjunctive: bool) ->
     Ok(Answer { lines, json: counts.iter().map(facets::as_json).collect(), time })
 }
 
-/// The page by `skip`, and by the cursor of the document before it: they must be the same.
+/// The page by `skip`, and by the cursor of the document before it: both must be the same.
 fn deep(reader: &Reader, query: &Query, fields: &[&str]) -> Result<Answer> {
     let (page, by_skip) = timed(|| reader.search(query))?;
     let before = query.clone().skip(query.skip.saturating_sub(1)).limit(1);
     let mut after = query.clone().skip(0);
     match reader.search(&before)?.hits.first() {
         Some(hit) => after = after.after(reader.cursor(query, *hit)?),
-        // There are not so many documents, and nothing comes after them.
+        // There are fewer documents, and none follows them.
         None => after.limit = Some(0),
     }
     let (again, by_cursor) = timed(|| reader.search(&after))?;
@@ -243,7 +243,7 @@ fn page_answer(reader: &Reader, hits: &[Hit], fields: &[&str], time: Duration) -
     Ok(Answer { lines: vec![grid.to_string()], json: json!({ "documents": documents }), time })
 }
 
-/// The result and the median time of some calls.
+/// The result and the median time of several calls.
 pub fn timed<T>(call: impl Fn() -> firndb::Result<T>) -> firndb::Result<(T, Duration)> {
     let mut times = Vec::with_capacity(REPEATS);
     loop {
@@ -257,7 +257,7 @@ pub fn timed<T>(call: impl Fn() -> firndb::Result<T>) -> firndb::Result<(T, Dura
     }
 }
 
-/// An average for eyes.
+/// An average as text.
 pub fn minutes(average: Option<f64>) -> String {
     average.map_or("-".to_string(), |average| format!("{} minutes", decimal(average)))
 }

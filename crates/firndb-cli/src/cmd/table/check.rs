@@ -1,4 +1,4 @@
-//! `--verify-input`: the inputs are read again, and each record is looked up in the table.
+//! `--verify-input`: reads the inputs again, and looks up each record in the table.
 
 use super::build::Work;
 use super::shown_key;
@@ -11,8 +11,8 @@ use std::path::Path;
 
 /// Compares every record of the inputs with the table that was built from them.
 ///
-/// Of several records with one key the table has one: the others, which the build counted, may have
-/// other values.
+/// Of several records with one key the table keeps one: the others, which the build counted, may
+/// have other values.
 pub fn run(path: &Path, work: &Work, report: &BuildReport) -> Result<()> {
     let table = Table::open(path, Access::Map)?;
     let (mut reader, bar) = work.read()?;

@@ -1,4 +1,4 @@
-//! `firn table stats`: what a table is, and how large.
+//! `firn table stats`: shows options, size and lengths of a table.
 
 use super::Source;
 use crate::failure::Result;

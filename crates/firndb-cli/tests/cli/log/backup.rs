@@ -21,7 +21,7 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn a_backup_into_the_store_itself_is_refused_under_every_name() {
+fn a_backup_into_the_store_itself_is_refused_under_any_path() {
     let place = filled(500);
     place.firn("log put s new x").ok();
     symlink("s", place.path("link")).unwrap();
@@ -52,7 +52,7 @@ fn a_backup_replaces_no_other_store() {
     assert_eq!([files(&place.path("bk")), files(&place.path("three"))], before);
     assert_eq!(place.firn("log scan bk").ok().out, "a\t1\n");
     assert_eq!(place.firn("log scan three").ok().out, "c\t3\n");
-    // Nor anything else.
+    // Nor any other file.
     place.write("file", "text");
     fs::create_dir(place.path("notes")).unwrap();
     place.write("notes/.todo", "buy milk");
@@ -66,10 +66,10 @@ fn a_backup_replaces_no_other_store() {
 }
 
 #[test]
-fn a_backup_that_was_written_to_is_left_alone() {
+fn a_modified_backup_is_not_replaced() {
     let place = filled(500);
     place.firn("log backup s b").ok();
-    // Reading is no writing.
+    // Reading does not count as writing.
     place.firn("log get b key-1").ok();
     place.firn("log verify b").ok();
     place.firn("log put s more 1").ok();
@@ -85,7 +85,7 @@ fn a_backup_that_was_written_to_is_left_alone() {
 }
 
 #[test]
-fn a_backup_that_is_open_is_locked() {
+fn an_open_backup_is_locked() {
     let place = filled(10);
     place.firn("log backup s b").ok();
     let store = LogStore::open(place.path("b"), Options::default()).unwrap();
@@ -102,7 +102,7 @@ fn a_backup_is_verified_when_asked() {
     let json = place.firn("log backup s b --verify --json").ok().json();
     assert!(json[0]["verified_records"].as_u64().unwrap() >= 100, "{json:?}");
     assert!(place.firn("log backup s b --json").ok().json()[0]["verified_records"].is_null());
-    // Links are damaged with the store.
+    // Hard links are damaged with the store.
     let names = fs::read_dir(place.path("s")).unwrap().flatten();
     let path = names.map(|entry| entry.path()).find(|path| {
         path.extension().is_some_and(|end| end == "log")
@@ -124,12 +124,12 @@ fn a_store_is_restored_from_a_backup() {
     let json = place.firn("log restore b new --json").ok().json();
     assert_eq!(json[0]["keys"], 300);
     assert_eq!(content(&place, "new"), content(&place, "b"));
-    // It is independent.
+    // The new store is independent of the backup.
     place.firn("log put new mine 1").ok();
     place.firn("log compact new --threshold 0").ok();
     assert!(!texts(&place, "b").contains_key("mine"));
     place.firn("log verify b").ok();
-    // Nothing is written over.
+    // Nothing is overwritten.
     let before = [files(&place.path("new")), files(&place.path("s"))];
     place.firn("log restore b new").fails(4, "choose a directory that is new or empty");
     place.firn("log restore b s").fails(4, "choose a directory that is new or empty");
@@ -145,10 +145,10 @@ fn a_store_is_restored_from_a_backup() {
 }
 
 #[test]
-fn an_interrupted_restore_is_no_store() {
+fn an_interrupted_restore_cannot_be_opened() {
     let place = filled(50);
     place.firn("log backup s b").ok();
-    // As a restore leaves it that was killed: `backup-unfinished.firn` says that nothing counts.
+    // As a killed restore leaves it: `backup-unfinished.firn` marks the directory as incomplete.
     place.firn("log restore b r").ok();
     let golden = "../firndb/tests/golden/v1/backup/backup-unfinished.firn";
     let marker = Path::new(env!("CARGO_MANIFEST_DIR")).join(golden);

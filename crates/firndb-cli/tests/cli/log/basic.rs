@@ -1,10 +1,10 @@
-//! put, get, delete, scan, stats: single keys, and how a store that is busy or missing is told of.
+//! put, get, delete, scan, stats: single keys, and errors for busy and missing stores.
 
 use super::{Place, filled, texts};
 use std::fs;
 
 #[test]
-fn values_are_put_got_and_deleted() {
+fn values_are_put_read_and_deleted() {
     let place = Place::new();
     assert_eq!(place.firn("log put s alice 'Alice Liddell'").ok().out, "Put 13 B at `alice`.\n");
     place.firn("log put s bob b --sync").ok();
@@ -17,7 +17,7 @@ fn values_are_put_got_and_deleted() {
 
     assert_eq!(place.firn("log delete s bob --sync").ok().out, "Deleted 1 key.\n");
     place.firn("log get s bob").fails(3, "there is no key `bob`");
-    // The others are removed even so.
+    // The other keys are removed all the same.
     let run = place.firn("log delete s bob alice --json").fails(3, "there is no key `bob`");
     assert_eq!(run.json()[0], serde_json::json!({ "deleted": 1, "absent": 1 }));
     assert_eq!(place.firn("log scan s").ok().out, "");
@@ -44,7 +44,7 @@ fn keys_and_values_are_any_bytes() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     let place = Place::new();
     place.firn("log put s").fails(2, "name a key");
     place.firn("log put s k").fails(2, "name a value");
@@ -57,7 +57,7 @@ fn mistakes_are_told() {
         place.firn(&format!("log {line}")).fails(3, "s");
         assert!(!place.path("s").exists(), "{line} made a directory");
     }
-    // A directory of something else is not made a store.
+    // A directory with other files does not become a store.
     std::fs::create_dir(place.path("d")).unwrap();
     place.write("d/file", "x");
     place.firn("log put d k v").fails(4, "holds no log store");
@@ -68,7 +68,7 @@ fn mistakes_are_told() {
 }
 
 #[test]
-fn what_expired_is_gone() {
+fn expired_records_are_gone() {
     let place = Place::new();
     place.firn("log put s short v --ttl 1ms").ok();
     place.firn("log put s long v --ttl 7d").ok();
@@ -84,7 +84,7 @@ fn what_expired_is_gone() {
 #[test]
 fn a_store_that_is_open_elsewhere_is_locked_for_writing_only() {
     let place = filled(3);
-    // The lock that a store takes when it is open for writing.
+    // The lock that a store holds while it is open for writing.
     let lock = std::fs::File::open(place.path("s").join("lock")).unwrap();
     lock.try_lock().unwrap();
     for line in ["put s x y", "delete s key-1", "compact s", "backup s b", "load s"] {
@@ -133,8 +133,8 @@ fn statistics_are_shown() {
 }
 
 #[test]
-fn a_directory_of_somebody_else_stays_as_it_is() {
-    // Who asked for the wrong place must not find a file there that nothing removes again.
+fn a_directory_with_other_files_is_unchanged() {
+    // A mistyped path must not leave a file in that directory.
     let place = Place::new();
     fs::create_dir(place.path("d")).unwrap();
     place.write("d/letter.txt", "dear");

@@ -1,4 +1,4 @@
-//! When records expire, on the command line: shown, dumped, loaded again, frozen.
+//! Expiry on the command line: records are shown, dumped, loaded again, frozen.
 
 use super::{Place, content};
 use serde_json::{Value as Json, json};
@@ -9,10 +9,10 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
 }
 
-/// Far enough for the slowest machine.
+/// Long enough for the slowest machine.
 const LATER: u64 = 4_102_444_800_000;
 
-/// When the records of a store expire, as `scan` has it: by key.
+/// The expiry times of the records of a store, by key, as `scan` prints them.
 fn times(place: &Place, store: &str) -> Vec<(String, Option<u64>)> {
     let records = place.firn(&format!("log scan {store} --json")).ok().json();
     let time = |r: &Json| (r["key"].as_str().unwrap().to_string(), r["expires_at"].as_u64());
@@ -21,7 +21,7 @@ fn times(place: &Place, store: &str) -> Vec<(String, Option<u64>)> {
     times
 }
 
-/// A store `s` of one record that stays, and some that expire.
+/// A store `s` of one record without expiry and several with.
 fn expiring() -> Place {
     let place = Place::new();
     let line = |key: &str, time: &str| {
@@ -38,7 +38,7 @@ fn all() -> Vec<(String, Option<u64>)> {
 }
 
 #[test]
-fn the_time_is_shown_where_it_is_set_and_asked_for() {
+fn expiry_times_are_printed() {
     let place = Place::new();
     let before = now();
     let run = place.firn("log put s k v --ttl 7d --sync").ok();
@@ -51,7 +51,7 @@ fn the_time_is_shown_where_it_is_set_and_asked_for() {
     assert_eq!(place.firn("log put s k v").ok().out, "Put 1 B at `k`.\n");
     let json = place.firn("log get s k --json").ok().json();
     assert_eq!(json[0], json!({ "key": "k", "found": true, "value": "v" }));
-    // The largest time that can be written, and none at all.
+    // The largest expiry time, and none at all.
     let large = format!("log put s k v --ttl {}ms", u64::MAX);
     assert!(place.firn(&large).ok().out.contains("which expires at"));
     assert_eq!(times(&place, "s"), [("k".to_string(), Some(u64::MAX))]);
@@ -60,7 +60,7 @@ fn the_time_is_shown_where_it_is_set_and_asked_for() {
 }
 
 #[test]
-fn a_dump_that_is_loaded_expires_as_the_store_did() {
+fn a_loaded_dump_keeps_expiry_times() {
     let place = expiring();
     assert_eq!(times(&place, "s"), all());
     for (n, options) in ["", "--hex", "-o d.jsonl", "-o d.jsonl.zst --hex"].iter().enumerate() {
@@ -73,14 +73,14 @@ fn a_dump_that_is_loaded_expires_as_the_store_did() {
         .ok();
         assert_eq!(times(&place, &format!("t{n}")), all(), "{options}");
     }
-    // Through a compaction, a backup and a repair.
+    // After a compaction, a backup and a repair.
     place.firn("log compact s --threshold 0").ok();
     place.firn("log backup s b").ok();
     place.firn("log repair b --to r").ok();
     for store in ["s", "b", "r"] {
         assert_eq!(times(&place, store), all(), "{store}");
     }
-    // A time to live is for the records that have no time of their own.
+    // --ttl applies to records that have no time of their own.
     let dump = place.firn("log dump s").ok().out;
     place.firn_with("log load u --ttl 7d", dump.as_bytes()).ok();
     let of_u = times(&place, "u");
@@ -89,7 +89,7 @@ fn a_dump_that_is_loaded_expires_as_the_store_did() {
 }
 
 #[test]
-fn the_reproduction_of_a_short_life_ends_in_both_stores() {
+fn short_lived_records_expire_in_the_loaded_copy_too() {
     let place = Place::new();
     place.firn("log put s session token --ttl 1500ms").ok();
     let dump = place.firn("log dump s").ok();
@@ -103,7 +103,7 @@ fn the_reproduction_of_a_short_life_ends_in_both_stores() {
 }
 
 #[test]
-fn a_form_without_times_loses_none_silently() {
+fn formats_without_expiry_lose_no_time_silently() {
     let place = expiring();
     for form in ["--format text", "--format csv", "--format text --hex", "-o d.csv", "-o d.txt"] {
         let run = place.firn(&format!("log dump s {form}")).fails(2, "--without-expiry");
@@ -112,7 +112,7 @@ fn a_form_without_times_loses_none_silently() {
     assert!(!place.path("d.csv").exists());
     for form in ["--format text", "--format csv", ""] {
         let run = place.firn(&format!("log dump s --without-expiry {form}")).ok();
-        assert!(run.err.contains("of 2 records it was not written when to expire"), "{}", run.err);
+        assert!(run.err.contains("the expiry times of 2 records were not written"), "{}", run.err);
         assert!(!run.out.contains("expires_at"), "{}", run.out);
     }
     let json = place.firn("log dump s -o d.csv --without-expiry --json").ok();
@@ -125,7 +125,7 @@ fn a_form_without_times_loses_none_silently() {
 }
 
 #[test]
-fn records_whose_time_has_passed_are_counted_and_not_stored() {
+fn expired_records_are_counted_and_not_stored() {
     let place = Place::new();
     let lines = format!(
         "{{\"key\":\"a\",\"value\":\"1\"}}\n\
@@ -138,7 +138,7 @@ fn records_whose_time_has_passed_are_counted_and_not_stored() {
     let json = place.firn_with("log load s --json", lines.as_bytes()).ok().json()[0].clone();
     let counts = ["rows", "records", "new", "replaced", "expired"].map(|name| json[name].as_u64());
     assert_eq!(counts, [5, 2, 2, 0, 3].map(Some));
-    // The last row of a key holds: an older value does not come back where that one is over.
+    // The last row of a key wins: if it has expired, an older value does not come back.
     assert_eq!(times(&place, "s"), [("c".to_string(), Some(LATER))]);
     let run = place.firn_with("log load s", lines.as_bytes()).ok();
     let expected = "s: 5 rows read, 2 records put (1 new, 1 replaced), 3 expired, ";
@@ -150,7 +150,7 @@ fn records_whose_time_has_passed_are_counted_and_not_stored() {
 }
 
 #[test]
-fn a_column_of_that_name_is_a_column_of_the_users() {
+fn a_user_column_named_expires_at_is_data() {
     let place = Place::new();
     place.write("a.csv", "id,expires_at\n1,0\n2,soon\n");
     place.write(
@@ -169,7 +169,7 @@ fn a_column_of_that_name_is_a_column_of_the_users() {
 }
 
 #[test]
-fn a_frozen_store_leaves_out_what_expired_and_counts_what_will() {
+fn freeze_skips_expired_records_and_counts_expiring_ones() {
     let place = expiring();
     for key in ["x", "y"] {
         place.firn(&format!("log put s {key} v --ttl 0s")).ok();
@@ -185,7 +185,7 @@ fn a_frozen_store_leaves_out_what_expired_and_counts_what_will() {
     assert_eq!((json["records"].as_u64(), json["expired"].as_u64()), (Some(3), Some(2)));
     let run = place.firn("log dump s -o e.jsonl").ok();
     assert!(run.out.contains("3 records (2 expired), "), "{}", run.out);
-    // Nothing is said of what is not there.
+    // Nothing is reported if no record expires.
     place.firn("log put plain k v").ok();
     let run = place.firn("log freeze plain -o v.firn").ok();
     assert!(run.out.contains(": 1 record, "), "{}", run.out);

@@ -1,9 +1,9 @@
-//! load and dump: every form of records, both ways, and what does not fit.
+//! load and dump: every format of records in both directions, and rows that do not fit.
 
 use super::{Place, content, texts};
 use std::io::Write;
 
-/// Records that are hard to write down: separators, newlines, quotes, bytes that are no text.
+/// Records that are hard to encode: separators, newlines, quotes, bytes that are not text.
 fn hard() -> Place {
     let place = Place::new();
     let lines = [
@@ -19,7 +19,7 @@ fn hard() -> Place {
 }
 
 #[test]
-fn dumps_are_loaded_again_whole() {
+fn a_loaded_dump_is_complete() {
     let place = hard();
     let all = content(&place, "s");
     assert_eq!(all.len(), 6);
@@ -48,7 +48,7 @@ fn dumps_are_loaded_again_whole() {
 }
 
 #[test]
-fn a_dump_refuses_what_would_not_come_back() {
+fn a_dump_refuses_records_that_its_format_cannot_hold() {
     let place = hard();
     place.firn("log dump s -o d.txt").fails(2, "use --format jsonl, or --hex");
     place.firn("log dump s --format csv").fails(2, "an empty key");
@@ -91,13 +91,13 @@ fn a_bad_row_stops_or_is_skipped() {
     place.firn_with("log load t --on-error skip", long.as_bytes()).ok();
     assert_eq!(texts(&place, "t").len(), 3);
     place.firn_with("log load t --hex", b"0\t00\n").fails(2, "standard input:1");
-    // What came before an error stays, and that is said.
+    // Records put before an error stay, which the message says.
     place.write("1.txt", "p\t1\nq\t2\n");
     place.write("2.txt", "broken\n");
     let run = place.firn("log load u 1.txt 2.txt").fails(2, "2.txt:1");
     assert!(run.err.contains("2 records before the error are in the store"), "{}", run.err);
     assert_eq!(texts(&place, "u").len(), 2);
-    // Programs that read JSON get nothing else.
+    // With --json, the output is JSON only.
     let run = place.firn("log load u 1.txt 2.txt --json");
     let error: serde_json::Value = serde_json::from_str(&run.err).unwrap();
     let note = "2 records before the error are in the store";
@@ -138,9 +138,9 @@ fn directories_and_compressed_files_are_loaded() {
     assert_eq!(all, ["a1", "b2", "c3"]);
 }
 
-/// A store that could not be made to the end, say on a full disk, can be made where it was begun.
+/// A store whose creation was interrupted, for example by a full disk, can be created in place.
 #[test]
-fn a_store_that_was_begun_can_be_made() {
+fn an_interrupted_creation_can_be_repeated() {
     let place = Place::new();
     let segment = "segment-00000000000000000001.log";
     let begun = [("lock", ""), (segment, ""), (segment, "\0\0\0\0")];

@@ -11,7 +11,7 @@ fn import(place: &Place) -> super::super::Run {
     place.firn("log import s --halodb h --json")
 }
 
-/// Nothing of a store, whole or not, is left under its name or beside it.
+/// No store, complete or partial, is left at its path or next to it.
 fn is_untouched(place: &Place) -> bool {
     let names = fs::read_dir(&place.0).unwrap().flatten().map(|e| e.file_name());
     names.map(|name| name.into_string().unwrap()).all(|name| !name.starts_with('s'))
@@ -32,7 +32,7 @@ fn a_closed_directory_is_imported() {
     let place = Place::new();
     let mut halo = sample(&place);
     assert!(halo.data_files() > 2);
-    // Compacted records have higher file numbers and older sequence numbers than newer ones.
+    // Compacted records have larger file numbers and older sequence numbers than newer records.
     halo.compact(0, false);
     halo.put(b"", b"an empty key");
     halo.put(b"empty", b"");
@@ -47,7 +47,7 @@ fn a_closed_directory_is_imported() {
     assert!(json["deleted"].as_u64().unwrap() > 0 && json["tombstones"] == 10);
     assert_eq!(content(&place, "s"), wanted);
 
-    // A second import must be asked to change what is there.
+    // A second import must be allowed explicitly to change an existing store.
     import(&place).fails(4, "there is something already");
     place.firn("log put s key-1 mine").ok();
     place.firn("log put s other mine").ok();
@@ -58,7 +58,7 @@ fn a_closed_directory_is_imported() {
 }
 
 #[test]
-fn random_directories_mean_what_the_model_says() {
+fn random_directories_match_the_model() {
     for seed in 1..=12u64 {
         let place = Place::new();
         let mut halo = HaloDir::new(&place.path("h"));
@@ -102,7 +102,7 @@ fn random_directories_mean_what_the_model_says() {
 }
 
 #[test]
-fn what_a_crash_tore_is_dropped_and_told() {
+fn torn_tails_after_a_crash_are_dropped_and_reported() {
     let place = Place::new();
     let mut halo = sample(&place);
     halo.meta(true);
@@ -125,7 +125,7 @@ fn skipping(place: &Place, wanted: &Content) -> super::super::Run {
 }
 
 #[test]
-fn damage_stops_the_import_unless_it_is_to_be_skipped() {
+fn damage_stops_the_import_unless_skipped() {
     let place = Place::new();
     let mut halo = sample(&place);
     // Older and newer version of a key; the newer one is damaged.
@@ -140,7 +140,7 @@ fn damage_stops_the_import_unless_it_is_to_be_skipped() {
     assert!(error["error"]["message"].as_str().unwrap().contains("--on-error skip"), "{error}");
     assert!(is_untouched(&place));
 
-    // The old version of a key whose new one is lost is not brought back.
+    // The old version of a key whose new one is lost does not come back.
     let mut wanted = halo.content();
     wanted.remove(&b"key-1"[..]);
     let run = skipping(&place, &wanted);
@@ -149,7 +149,7 @@ fn damage_stops_the_import_unless_it_is_to_be_skipped() {
 }
 
 #[test]
-fn a_damaged_record_whose_length_is_wrong_costs_no_other() {
+fn a_record_with_a_wrong_length_loses_no_other() {
     let place = Place::new();
     let halo = sample(&place);
     let (path, offset, _) = halo.place_of(b"key-5");
@@ -159,15 +159,15 @@ fn a_damaged_record_whose_length_is_wrong_costs_no_other() {
     wanted.remove(&b"key-5"[..]);
     skipping(&place, &wanted);
 
-    // Without its index file, too much is lost to know what; that is told.
+    // Without its index file it is unknown what is lost, which the report says.
     fs::remove_dir_all(place.path("s")).unwrap();
     fs::remove_file(path.with_extension("index")).unwrap();
     let run = place.firn("log import s --halodb h --on-error skip").ok();
-    assert!(run.err.contains("nothing tells which keys"), "{}", run.err);
+    assert!(run.err.contains("unknown which keys"), "{}", run.err);
 }
 
 #[test]
-fn damaged_tombstones_do_not_hide_those_behind() {
+fn damaged_tombstones_do_not_hide_later_ones() {
     let place = Place::new();
     let mut halo = HaloDir::new(&place.path("h"));
     for key in [b"aaa", b"bbb", b"ccc"] {
@@ -184,7 +184,7 @@ fn damaged_tombstones_do_not_hide_those_behind() {
 }
 
 #[test]
-fn directories_that_are_open_or_no_halodb_are_refused() {
+fn open_and_foreign_directories_are_refused() {
     let place = Place::new();
     let _halo = sample(&place);
     let lock = fs::OpenOptions::new().write(true).open(place.path("h").join("LOCK")).unwrap();

@@ -1,6 +1,6 @@
-//! `firn log import --halodb` of directories that are not whole: records that an index lists and no
-//! file has, torn ends, other versions, strange entries; and that no single damage gives a wrong
-//! answer without a word.
+//! `firn log import --halodb` of incomplete directories: records that an index lists and no data
+//! file has, torn tails, other versions, unexpected entries; and that no single damage silently
+//! gives a wrong answer.
 
 use super::halodb_dir::{HaloDir, append, flip, record, record_of};
 use super::{Place, content};
@@ -24,13 +24,13 @@ fn sample(place: &Place, version: u8) -> HaloDir {
     halo
 }
 
-/// Nothing but HaloDB's directory is there.
+/// Only HaloDB's directory is there.
 fn is_untouched(place: &Place) -> bool {
     let names: Vec<_> = fs::read_dir(&place.0).unwrap().flatten().map(|e| e.file_name()).collect();
     names == ["h"]
 }
 
-/// Imports nothing with this message, and with `--on-error skip` what is wanted.
+/// The import fails with these messages, and with `--on-error skip` gives `wanted`.
 fn refuses(place: &Place, messages: &[&str], wanted: &Content) -> super::super::Run {
     let run = place.firn("log import s --halodb h").fails(6, messages[0]);
     for message in messages {
@@ -43,7 +43,7 @@ fn refuses(place: &Place, messages: &[&str], wanted: &Content) -> super::super::
     run
 }
 
-/// The second versions are lost, and are nowhere; the first versions are not brought back.
+/// The second versions are lost and exist nowhere else; the first versions do not come back.
 fn without_second(halo: &HaloDir) -> Content {
     let mut wanted = halo.content();
     wanted.retain(|_, value| !value.starts_with(b"second"));
@@ -51,7 +51,7 @@ fn without_second(halo: &HaloDir) -> Content {
 }
 
 #[test]
-fn records_that_only_an_index_lists_are_lost() {
+fn records_listed_only_by_an_index_are_lost() {
     for version in [0, 1] {
         for is_missing in [false, true] {
             let place = Place::new();
@@ -59,7 +59,7 @@ fn records_that_only_an_index_lists_are_lost() {
             let newest = halo.newest_data();
             match is_missing {
                 true => fs::remove_file(&newest).unwrap(),
-                // At the border of a record.
+                // At a record boundary.
                 false => fs::write(&newest, b"").unwrap(),
             }
             let name = newest.file_name().unwrap().to_str().unwrap();
@@ -81,7 +81,7 @@ fn records_that_only_an_index_lists_are_lost() {
 }
 
 #[test]
-fn an_oldest_file_that_is_missing_costs_only_what_is_nowhere_else() {
+fn a_missing_oldest_file_loses_only_its_unique_records() {
     let place = Place::new();
     let halo = sample(&place, 0);
     let oldest = place.path("h").join("1600000001.data");
@@ -105,7 +105,7 @@ fn an_oldest_file_that_is_missing_costs_only_what_is_nowhere_else() {
 
 /// Compaction removes a data file, then its index file: a crash between the two loses nothing.
 #[test]
-fn an_index_whose_records_were_all_compacted_is_no_loss() {
+fn an_index_of_compacted_records_is_no_loss() {
     for is_open in [false, true] {
         let place = Place::new();
         let mut halo = sample(&place, 0);
@@ -119,7 +119,7 @@ fn an_index_whose_records_were_all_compacted_is_no_loss() {
 }
 
 #[test]
-fn index_files_are_not_needed() {
+fn index_files_are_optional() {
     for version in [0, 1] {
         let place = Place::new();
         let halo = sample(&place, version);
@@ -133,7 +133,7 @@ fn index_files_are_not_needed() {
     }
 }
 
-/// A torn end: of a closed directory an error, after a crash a note.
+/// A torn tail is an error in a closed directory, and a note after a crash.
 #[test]
 fn only_a_crash_explains_a_torn_end() {
     for (is_open, has_meta) in [(false, true), (true, true), (false, false)] {
@@ -153,7 +153,7 @@ fn only_a_crash_explains_a_torn_end() {
                 .unwrap();
             let mut wanted = halo.content();
             if is_open {
-                // The older version is the newest that is whole, as HaloDB has it.
+                // The older version is the newest intact one, as for HaloDB.
                 wanted.insert(b"key-27".to_vec(), b"first value of 27".to_vec());
                 let run = place.firn("log import s --halodb h --json").ok();
                 assert!(run.err.contains("1 record"), "{}", run.err);
@@ -170,9 +170,9 @@ fn only_a_crash_explains_a_torn_end() {
     }
 }
 
-/// Nothing but a torn record: more than a crash would have to be wrong for an empty store.
+/// Only a torn record: this is more damage than a crash explains, so not an empty store.
 #[test]
-fn a_directory_of_which_nothing_can_be_read_is_no_empty_store() {
+fn an_unreadable_directory_is_not_an_empty_store() {
     let place = Place::new();
     let mut halo = HaloDir::new(&place.path("h"));
     halo.meta(true);
@@ -213,7 +213,7 @@ fn other_versions_are_refused() {
 }
 
 #[test]
-fn keys_that_no_store_takes_are_refused() {
+fn keys_over_the_limit_are_refused() {
     let place = Place::new();
     let mut halo = HaloDir::new(&place.path("h"));
     halo.version = 1;
@@ -226,9 +226,9 @@ fn keys_that_no_store_takes_are_refused() {
     refuses(&place, &["a key longer than 64 KiB"], &wanted);
 }
 
-/// Entries of a directory that would be waited for, or would fill the memory.
+/// Entries that would block a reader, or fill the memory.
 #[test]
-fn strange_entries_are_refused() {
+fn special_files_are_refused() {
     type Make = fn(&Path);
     let fifo: Make = |path| {
         let mode = rustix::fs::Mode::RUSR;
@@ -283,7 +283,7 @@ fn the_target_is_new_or_empty_and_not_in_the_source() {
     std::os::unix::fs::symlink("nowhere", place.path("dangling")).unwrap();
     place.firn("log import dangling --halodb h").fails(4, "leads nowhere");
     place.firn("log import file --halodb h").fails(4, "there is something already");
-    // What an interrupted import left is neither gone on with nor removed.
+    // Leftovers of an interrupted import are neither resumed nor removed.
     place.firn("log put s.import-1 key-01 stale").ok();
     fs::create_dir(place.path("empty")).unwrap();
     std::os::unix::fs::symlink("empty", place.path("s")).unwrap();
@@ -296,7 +296,7 @@ fn the_target_is_new_or_empty_and_not_in_the_source() {
     assert_eq!((run.err.as_str(), content(&place, "t")), ("", halo.content()));
 }
 
-/// Changes one thing of one file. `None` if it cannot be noticed, or nothing changed.
+/// Makes one change to one file. `None` if it cannot be detected, or nothing changed.
 fn damage(dir: &Path, random: &mut impl FnMut(usize) -> usize) -> Option<String> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path()).collect();
@@ -309,7 +309,7 @@ fn damage(dir: &Path, random: &mut impl FnMut(usize) -> usize) -> Option<String>
     let what = match kind {
         0 if !bytes.is_empty() => {
             let length = random(bytes.len());
-            // A tombstone file that ends between two entries is like a whole one.
+            // A tombstone file that ends between two entries looks complete.
             let mut border = 0;
             while is_tombstones && border < length {
                 let size = if bytes[4] == 0 { bytes[border + 13] } else { bytes[border + 16] };
@@ -341,10 +341,10 @@ fn damage(dir: &Path, random: &mut impl FnMut(usize) -> usize) -> Option<String>
     Some(format!("{name}: {what}"))
 }
 
-/// The content is right, or the import fails and leaves nothing, or it tells of a loss; and then
-/// what it imports was put some time. `FIRNDB_IMPORT_DAMAGES=2000` for more than a few.
+/// Either the content is right, or the import fails and leaves nothing, or it reports a loss; then
+/// each imported value was put at some time. `FIRNDB_IMPORT_DAMAGES=2000` for more rounds.
 #[test]
-fn no_single_damage_gives_a_wrong_answer_without_a_word() {
+fn no_single_damage_silently_gives_a_wrong_answer() {
     let seeds = std::env::var("FIRNDB_IMPORT_DAMAGES").map_or(40, |n| n.parse().unwrap());
     for seed in 1..=seeds {
         let mut state: u64 = seed;
@@ -377,9 +377,9 @@ fn no_single_damage_gives_a_wrong_answer_without_a_word() {
     }
 }
 
-/// Records that lie in a value of another are no records.
+/// Bytes inside the value of a record are not parsed as records.
 #[test]
-fn bytes_of_a_value_are_not_taken_for_records() {
+fn bytes_of_a_value_are_not_parsed_as_records() {
     let place = Place::new();
     let mut halo = HaloDir::new(&place.path("h"));
     halo.file_bytes = 1 << 20;

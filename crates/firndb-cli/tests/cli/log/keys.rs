@@ -1,4 +1,4 @@
-//! Rows without a key, in every form; what `load` counts; mistakes that leave no store behind.
+//! Rows without a key, in every format; what `load` counts; mistakes that create no store.
 
 use super::{Place, content, texts};
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
@@ -24,7 +24,7 @@ fn parquet() -> Vec<u8> {
 }
 
 /// Inputs whose rows 1 and 3 have no key, with the options that they need, and whether their fourth
-/// row is one of the empty key.
+/// row has the empty key.
 fn keyless() -> Vec<(&'static str, &'static str, Vec<u8>, bool)> {
     let (mut file, mut stream, batch) = (Vec::new(), Vec::new(), batch());
     let mut writer = FileWriter::try_new(&mut file, &batch.schema()).unwrap();
@@ -51,11 +51,11 @@ fn keyless() -> Vec<(&'static str, &'static str, Vec<u8>, bool)> {
 }
 
 #[test]
-fn a_row_without_a_key_is_a_bad_row_in_every_form() {
+fn a_row_without_a_key_is_a_bad_row_in_every_format() {
     let place = Place::new();
     for (n, (name, options, bytes, has_empty_key)) in keyless().into_iter().enumerate() {
         place.write(name, bytes);
-        // The row of a store is its file's line, or row.
+        // Errors give the line of the file, or its row.
         let line = |row: u64| if name.ends_with("sv") { row + 1 } else { row };
         let commands = [format!("log load s{n} {name}"), format!("table build -o t{n} -i {name}")];
         for command in &commands {
@@ -75,7 +75,7 @@ fn a_row_without_a_key_is_a_bad_row_in_every_form() {
             assert_eq!(json["records"], records, "{name}");
             assert!(run.err.contains(&format!("{name}:{}: ", line(3))), "{}", run.err);
         }
-        // An empty key that is written is a key like any other.
+        // An empty key that is written explicitly is a key like any other.
         assert_eq!(place.firn(&format!("log get s{n} 2")).ok().out, "x\n", "{name}");
         let run = place.firn(&format!("log get s{n} ''"));
         let found = if has_empty_key { (0, "of the empty key\n") } else { (3, "") };
@@ -84,7 +84,7 @@ fn a_row_without_a_key_is_a_bad_row_in_every_form() {
 }
 
 #[test]
-fn the_empty_key_is_dumped_in_forms_that_have_it() {
+fn the_empty_key_is_dumped_in_formats_that_support_it() {
     let place = Place::new();
     place.firn("log put s '' v").ok();
     for form in ["text", "csv"] {
@@ -93,7 +93,7 @@ fn the_empty_key_is_dumped_in_forms_that_have_it() {
         let load = format!("log load {form} --format {form} --hex");
         place.firn_with(&load, hex.as_bytes()).ok();
         assert_eq!(content(&place, form), content(&place, "s"));
-        // Without digits, the key is missing.
+        // Without hexadecimal digits, the key is missing.
         let run = place.firn_with(&load, hex.replace("0x", "").as_bytes());
         run.fails(2, "no key");
     }
@@ -121,7 +121,7 @@ fn rows_new_keys_and_replaced_ones_are_counted() {
     );
     let run = place.firn_with("log load s", b"a\t1\nd\t2\n").ok();
     assert!(run.out.starts_with("s: 2 rows read, 2 records put (1 new, 1 replaced), 4 B, in "));
-    // Many, with a key that comes again and again.
+    // Many records, with a key that recurs.
     let lines: String = (0..50_000).map(|n| format!("key-{}\t{n}\n", n % 20_000)).collect();
     let run = place.firn_with("log load many --json", lines.as_bytes()).ok();
     assert_eq!(count(&run.json()[0]), [50_000, 50_000, 20_000, 30_000, 0]);
@@ -129,7 +129,7 @@ fn rows_new_keys_and_replaced_ones_are_counted() {
 }
 
 #[test]
-fn a_mistake_leaves_no_store_behind() {
+fn a_mistake_creates_no_store() {
     let place = Place::new();
     place.write("a.csv", "k,v\n1,x\n");
     place.write("a.tsv", "k\tv\n1\tx\n");
@@ -177,8 +177,8 @@ fn a_mistake_leaves_no_store_behind() {
         }
     }
     let run = place.firn("log load new a.csv --key id").fails(2, "there is no column `id`");
-    assert!(run.err.contains("note: nothing was put, and no store was made"), "{}", run.err);
-    // An empty directory stays one, and a store stays as it is.
+    assert!(run.err.contains("note: nothing was put, and no store was created"), "{}", run.err);
+    // An empty directory stays empty, and a store is not changed.
     fs::create_dir(place.path("empty")).unwrap();
     place.firn("log load empty a.csv --key id").fails(2, "no column");
     assert_eq!(fs::read_dir(place.path("empty")).unwrap().count(), 0);
@@ -186,11 +186,11 @@ fn a_mistake_leaves_no_store_behind() {
     let run = place.firn("log load s a.csv --key id").fails(2, "no column");
     assert!(run.err.contains("note: 0 records before the error are in the store"), "{}", run.err);
     assert_eq!(texts(&place, "s").len(), 1);
-    // A key that is too long is found before a store is made for it.
+    // A key that is too long is refused before a store is created for it.
     place.write("long", "x".repeat(70_000));
     place.firn("log put new --file long v").fails(2, "65536");
     assert!(!place.path("new").exists());
-    // An input without rows is no mistake: so an empty store comes through a pipe.
+    // An input without rows is valid: an empty store can be copied through a pipe.
     place.firn("log delete s k").ok();
     let dump = place.firn("log dump s").ok().out;
     place.firn_with("log load t", dump.as_bytes()).ok();

@@ -15,7 +15,7 @@ use super::Place;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
-/// Everything in a store, by way of `dump`.
+/// The content of a store, through `dump`.
 fn content(place: &Place, store: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let records = place.firn(&format!("log dump {store} --hex")).ok().json();
     let bytes = |record: &Json, name: &str| {
@@ -30,13 +30,13 @@ fn content(place: &Place, store: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
     all
 }
 
-/// Text records as `dump` has them.
+/// Text records as `dump` writes them.
 fn texts(place: &Place, store: &str) -> BTreeMap<String, String> {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     content(place, store).into_iter().map(|(key, value)| (text(key), text(value))).collect()
 }
 
-/// A store `s` of this many records.
+/// A store `s` with this many records.
 fn filled(records: u64) -> Place {
     let place = Place::new();
     let lines: String = (0..records).map(|n| format!("key-{n}\tvalue {n}\n")).collect();

@@ -27,12 +27,12 @@ fn worn() -> Place {
 }
 
 #[test]
-fn compaction_gives_space_back_and_keeps_every_record() {
+fn compaction_reclaims_space_and_keeps_every_record() {
     let place = worn();
     let before = content(&place, "s");
     let json = place.firn("log compact s --threshold 0 --json").ok().json();
     let bytes = |name: &str| json[0][name].as_u64().unwrap();
-    // Four megabytes were written, one is live; the rest is space reserved for more.
+    // Four megabytes were written, one is live; the rest is preallocated space.
     assert!(bytes("segments") > 0 && bytes("copied_bytes") > 0, "{json:?}");
     assert!(bytes("disk_bytes_after") <= 3 << 20, "{json:?}");
     assert_eq!(content(&place, "s"), before);
@@ -42,8 +42,8 @@ fn compaction_gives_space_back_and_keeps_every_record() {
 }
 
 #[test]
-fn a_compaction_tells_of_every_segment_that_it_empties() {
-    // Upkeep in the background, which likes stale segments too, took some of them from the count.
+fn compaction_counts_every_segment_that_it_removes() {
+    // Background compaction of stale segments used to reduce the count.
     let place = Place::new();
     let mut options = Options::default();
     options.background = false;
@@ -64,7 +64,7 @@ fn a_compaction_tells_of_every_segment_that_it_empties() {
 }
 
 #[test]
-fn a_backup_is_a_store_of_its_own() {
+fn a_backup_is_an_independent_store() {
     let place = filled(50);
     let run = place.firn("log backup s b").ok();
     assert!(run.out.contains("50 keys"), "{}", run.out);
@@ -72,7 +72,7 @@ fn a_backup_is_a_store_of_its_own() {
     place.firn("log put s new 1").ok();
     assert_eq!(place.firn("log get b key-1").ok().out, "value 1\n");
     assert_eq!(texts(&place, "b").len(), 50);
-    // Again, into the same directory.
+    // A second backup into the same directory.
     let json = place.firn("log backup s b --json").ok().json();
     assert_eq!(json[0]["keys"], 51);
     assert_eq!(texts(&place, "b"), texts(&place, "s"));
@@ -81,7 +81,7 @@ fn a_backup_is_a_store_of_its_own() {
 }
 
 #[test]
-fn damage_is_found_and_what_is_left_is_saved() {
+fn damage_is_detected_and_intact_records_are_saved() {
     let place = Place::new();
     let value = "x".repeat(1000);
     let lines: String = (0..4000).map(|n| format!("key-{n}\t{n} {value}\n")).collect();
@@ -107,11 +107,11 @@ fn damage_is_found_and_what_is_left_is_saved() {
     place.firn("log repair nowhere --to q").fails(3, "nowhere");
 }
 
-/// Files that an opening does without are checked too, and written anew at the next close.
+/// Files that are optional on open are checked too, and rewritten at the next close.
 #[test]
-fn damage_beside_the_segments_is_found_and_mended() {
+fn damaged_auxiliary_files_are_detected_and_repaired() {
     let place = worn();
-    // The hint first: a put may compact its segment, and then it goes.
+    // The hint first: a put may compact its segment, which removes it.
     for end in [".hint", "end.firn", "checkpoint.firn"] {
         let names = fs::read_dir(place.path("s")).unwrap().flatten();
         let mut names = names.map(|entry| entry.file_name().into_string().unwrap());
@@ -153,7 +153,7 @@ fn a_store_is_frozen_into_a_table() {
 }
 
 #[test]
-fn a_bench_tells_times() {
+fn a_bench_prints_times() {
     let place = Place::new();
     let line = "log bench b --records 2000 --ops 1000 --syncs 2 --value 50 --threads 2";
     let json = place.firn(&format!("{line} --json")).ok().json();

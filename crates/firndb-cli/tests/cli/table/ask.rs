@@ -1,4 +1,4 @@
-//! What is asked of a table: get, mget, scan, stats, verify, bench, inspect.
+//! Reads of a table: get, mget, scan, stats, verify, bench, inspect.
 
 use super::{bytes, content, small};
 use crate::Place;
@@ -29,7 +29,7 @@ fn a_key_is_text_hexadecimal_digits_or_a_file() {
 }
 
 #[test]
-fn many_keys_are_answered_in_their_order() {
+fn many_keys_are_answered_in_order() {
     let place = small();
     let run = place.firn_with("table mget t", b"bob\ncarol\r\nalice\n\nalice");
     let run = run.fails(3, "2 of 5 keys not there");
@@ -41,7 +41,7 @@ fn many_keys_are_answered_in_their_order() {
     let lines = run.json();
     assert_eq!((&lines[0]["key"], &lines[0]["found"]), (&"x".into(), &false.into()));
     assert_eq!((&lines[1]["found"], &lines[1]["value"]), (&true.into(), &"1 2".into()));
-    // More keys than are looked up at once.
+    // More keys than fit into one batch.
     let keys: String = (0..10_000).map(|i| format!("{}\n", ["alice", "bob"][i % 2])).collect();
     let out = place.firn_with("table mget t", keys.as_bytes()).ok().out;
     assert_eq!(out, "alice\t1 2\nbob\t\n".repeat(5000));
@@ -51,7 +51,7 @@ fn many_keys_are_answered_in_their_order() {
 }
 
 #[test]
-fn records_are_scanned_in_three_forms() {
+fn records_are_scanned_in_three_formats() {
     let place = small();
     let sorted = |line: &str| {
         let out = place.firn(line).ok().out;
@@ -73,14 +73,14 @@ fn records_are_scanned_in_three_forms() {
     );
     assert_eq!(sorted("table scan t --limit 1").len(), 1);
     assert_eq!(sorted("table scan t --limit 0").len(), 0);
-    // What is scanned can be built again.
+    // The output of a scan can be built again.
     let out = place.firn("table scan t --format csv").ok().out;
     place.firn_with("table build -i - --format csv --key key -o u", out.as_bytes()).ok();
     assert_eq!(content(&place, "u"), content(&place, "t"));
 }
 
 #[test]
-fn values_under_a_foreign_schema_are_bytes() {
+fn values_under_an_unknown_schema_are_bytes() {
     let place = Place::new();
     for (schema, noted) in [("message Row { int64 n = 1; }", true), ("", false)] {
         let options = BuildOptions { value_schema: schema.to_string(), ..Default::default() };
@@ -94,7 +94,7 @@ fn values_under_a_foreign_schema_are_bytes() {
 }
 
 #[test]
-fn a_scan_that_nobody_reads_is_no_error() {
+fn a_scan_to_a_closed_pipe_is_no_error() {
     let place = Place::new();
     let text: String = (0..50_000).map(|i| format!("{i} {i}\n")).collect();
     place.firn_with("table build -i - -o t", text.as_bytes()).ok();
@@ -154,7 +154,7 @@ fn damaged_and_foreign_files_are_refused() {
 }
 
 #[test]
-fn gets_are_timed_after_their_answers_were_compared() {
+fn gets_are_timed_after_their_values_were_compared() {
     let place = Place::new();
     let text: String = (0..5000).map(|i| format!("{i} value {i}\n")).collect();
     place.firn_with("table build -i - -o t --filter 8", text.as_bytes()).ok();
@@ -169,7 +169,7 @@ fn gets_are_timed_after_their_answers_were_compared() {
 }
 
 #[test]
-fn help_and_completions_know_tables() {
+fn help_and_completions_include_tables() {
     let place = Place::new();
     assert!(place.firn("table --help").ok().out.contains("mget"));
     assert!(place.firn("table build --help").ok().out.contains("--verify-input"));

@@ -1,4 +1,4 @@
-//! `firn table build` from text, and what holds for every kind of input: compression, directories,
+//! `firn table build` from text, and what holds for every format: compression, directories,
 //! options, duplicates, existing files, interruption.
 
 use super::{bytes, content, small, value};
@@ -59,7 +59,7 @@ fn directories_and_several_files_are_read_in_order() {
 }
 
 #[test]
-fn separators_and_encodings_are_chosen() {
+fn separators_and_encodings_are_options() {
     let place = Place::new();
     place.write("a.txt", "a b\t1\t2\nc\t\n");
     place.firn("table build -i a.txt -o tab -s \\t").ok();
@@ -99,7 +99,7 @@ fn a_line_without_separator_stops_the_build_and_leaves_nothing() {
 }
 
 #[test]
-fn duplicates_are_named_with_both_places() {
+fn duplicates_are_named_with_both_positions() {
     let place = Place::new();
     place.write("a.txt", "a 1\nb 1\n");
     place.write("b.txt", "c 1\n\nb 2\n");
@@ -119,7 +119,7 @@ fn an_existing_file_is_replaced_only_if_asked() {
     assert_eq!(content(&place, "t").len(), 2);
     place.firn("table build -i b.txt -o t --force").ok();
     assert_eq!(place.firn("table scan t").ok().out, "carol\t3\n");
-    // A build that fails leaves the old table.
+    // A failed build leaves the old table.
     place.write("bad.txt", "x");
     place.firn("table build -i bad.txt -o t --force").fails(2, "bad.txt:1");
     assert_eq!(place.firn("table scan t").ok().out, "carol\t3\n");
@@ -127,7 +127,7 @@ fn an_existing_file_is_replaced_only_if_asked() {
     place.firn("table build -i b.txt -o no/t").fails(3, "no");
     place.firn("table build -i b.txt -o .").fails(4, "this is a directory");
     place.firn("table build -i b.txt -o u --temp nowhere").fails(3, "nowhere");
-    // So it is with a file that appears while the input is read.
+    // The same for a file that appears while the input is read.
     let run = place.firn_while("table build -i - -o v", b"a 1\n", || {
         std::thread::sleep(std::time::Duration::from_millis(300));
         place.write("v", "precious");
@@ -136,9 +136,9 @@ fn an_existing_file_is_replaced_only_if_asked() {
     assert_eq!(std::fs::read(place.path("v")).unwrap(), b"precious");
 }
 
-/// A build takes no file for a leftover of its own that somebody else may have made.
+/// A build removes no file that another program may have created.
 #[test]
-fn files_beside_the_table_are_left_alone() {
+fn files_next_to_the_table_are_unchanged() {
     let place = Place::new();
     place.write("a.txt", text(100));
     let names = [".t.tmp", "t.tmp", ".t", ".firndb-table-1-0.spill", ".t.firndb-tmp.bak"];
@@ -149,13 +149,13 @@ fn files_beside_the_table_are_left_alone() {
     for name in names {
         assert_eq!(std::fs::read(place.path(name)).unwrap(), b"mine", "{name}");
     }
-    // What stands where the temporary file would is not followed.
+    // A link at the path of the temporary file is not followed.
     place.firn("table build -i a.txt -o u").fails(4, "move it away");
     assert!(!place.path("elsewhere").exists() && !place.path("u").exists());
 }
 
 #[test]
-fn every_option_gives_a_table_that_answers() {
+fn every_option_gives_a_readable_table() {
     let place = Place::new();
     place.write("a.txt", text(2000));
     for options in [
@@ -207,7 +207,7 @@ fn records_that_exceed_the_memory_go_through_a_temporary_file() {
 }
 
 #[test]
-fn an_input_that_changed_is_found() {
+fn a_changed_input_is_detected() {
     let place = Place::new();
     place.firn_with("table build -i - -o t --verify-input", b"a 1\n").fails(2, "standard input");
     let fifo = std::process::Command::new("mkfifo").arg(place.path("fifo")).status().unwrap();
@@ -229,7 +229,7 @@ fn damaged_archives_name_the_file_and_leave_nothing() {
 }
 
 #[test]
-fn options_that_say_nothing_are_refused() {
+fn options_without_effect_are_refused() {
     let place = Place::new();
     place.write("a.csv", "id,n\n1,2\n");
     place.write("a.jsonl", "{\"id\":1,\"n\":2}\n");
@@ -245,7 +245,7 @@ fn options_that_say_nothing_are_refused() {
 }
 
 #[test]
-fn no_file_of_somebody_else_goes_because_of_its_name() {
+fn other_files_are_never_removed_because_of_their_names() {
     let place = Place::new();
     place.write("a.txt", text(3000));
     let others = [
@@ -268,7 +268,7 @@ fn no_file_of_somebody_else_goes_because_of_its_name() {
     for options in ["", "--force", "--force --memory 16M --compression record"] {
         place.firn(&format!("table build -i a.txt -o t {options}")).ok();
     }
-    // Nor because of one that fails.
+    // A failed build removes none of them either.
     place.write("bad.txt", "no-value\n");
     place.firn("table build -i bad.txt -o t --force").fails(2, "bad.txt");
     for name in others {

@@ -101,12 +101,12 @@ fn parquet_and_arrow_give_the_same_records() {
 }
 
 #[test]
-fn columns_are_chosen_and_one_is_raw() {
+fn columns_are_selectable_and_one_is_raw() {
     let place = Place::new();
     place.write("a.parquet", parquet(&[batch(0, 10)], Compression::UNCOMPRESSED));
     place.firn("table build -i a.parquet -o t --key id --value n").ok();
     assert_eq!(place.firn("table get t 3").ok().out, "-3\n");
-    // The key is a part of the value too, and the order of the columns is another one.
+    // The key is a part of the value too, and the columns have another order.
     place.firn("table build -i a.parquet -o u --key id --value name,id").ok();
     assert_eq!(value(&place, "u", "4"), json!({ "name": "name 4", "id": 4 }));
     let run = place.firn("table build -i a.parquet -o v --key id --value name");
@@ -168,7 +168,7 @@ fn every_type_is_shown_as_json() {
 }
 
 #[test]
-fn below_a_null_anything_may_stand() {
+fn values_under_a_null_are_ignored() {
     let place = Place::new();
     let inner: ArrayRef = Arc::new(Int32Array::from(vec![Some(5), None]));
     let child = Arc::new(Field::new("z", DataType::Int32, false));
@@ -187,7 +187,7 @@ fn below_a_null_anything_may_stand() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_told() {
+fn unsupported_values_are_reported() {
     let place = Place::new();
     let big: ArrayRef = Arc::new(UInt64Array::from(vec![1, u64::MAX]));
     let keys: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
@@ -219,7 +219,7 @@ fn damaged_files_are_refused() {
         for cut in [0, 5, 100, bytes.len() / 2, bytes.len() - 3] {
             place.write(name, &bytes[..cut]);
             let run = place.firn(&format!("table build -i {name} -o t --key id"));
-            // The end of a stream may be left out: all of its rows are there.
+            // The end marker of a stream is optional: all of its rows are there.
             let whole = name == "a.arrows" && cut == bytes.len() - 3;
             assert!(whole || run.code == 2 && run.err.contains(name), "{name} {cut}: {}", run.err);
             let _ = std::fs::remove_file(place.path("t"));

@@ -1,4 +1,4 @@
-//! Parquet and Arrow: what cannot be kept or shown exactly is refused, and so is what is damaged.
+//! Parquet and Arrow: values that cannot be stored or shown exactly and damaged files are refused.
 
 use super::columns::{batch, ipc_file, ipc_stream};
 use super::{content, value};
@@ -21,7 +21,7 @@ fn of(keys: &[&str], column: ArrayRef) -> RecordBatch {
 }
 
 #[test]
-fn the_oldest_timestamps_of_parquet_have_their_years() {
+fn int96_timestamps_keep_their_years() {
     let place = Place::new();
     let text = "message m {
         required binary k (UTF8) = 1;
@@ -34,7 +34,7 @@ fn the_oldest_timestamps_of_parquet_have_their_years() {
     let mut writer = SerializedFileWriter::new(&mut bytes, schema, Default::default()).unwrap();
     let mut group = writer.next_row_group().unwrap();
     let keys = ["a", "b", "c"].map(|key| key.as_bytes().to_vec().into());
-    // Julian days, whose noons the nanoseconds do not count from.
+    // Parquet counts Julian days, which start at noon; its nanoseconds count from midnight.
     let times = [1_721_426, 2_440_588, 5_373_484].map(|day| {
         let mut time = Int96::new();
         time.set_data(1_500_000_000, 0, day);
@@ -64,7 +64,7 @@ fn the_oldest_timestamps_of_parquet_have_their_years() {
 }
 
 #[test]
-fn two_of_one_name_are_refused() {
+fn duplicate_names_are_refused() {
     let place = Place::new();
     let names = ["k", "a", "a"].map(|name| Field::new(name, DataType::Int32, false));
     let column = || Arc::new(Int32Array::from(vec![1])) as ArrayRef;
@@ -93,7 +93,7 @@ fn two_of_one_name_are_refused() {
     assert_eq!(value(&place, "t", "a"), json!({ "v": { "x": 1, "y": 2 } }));
 }
 
-/// A column of one list that has all of `items`.
+/// A column with one list of all `items`.
 fn list(items: ArrayRef) -> ArrayRef {
     let item = Field::new("item", items.data_type().clone(), true);
     let len = items.len() as i32;
@@ -101,7 +101,7 @@ fn list(items: ArrayRef) -> ArrayRef {
 }
 
 #[test]
-fn lists_of_nothing_are_shown_or_refused() {
+fn lists_of_nulls_are_shown_or_refused() {
     let place = Place::new();
     let ints = || Arc::new(Int32Array::from(vec![None; 100_000])) as ArrayRef;
     let field = Arc::new(Field::new("z", DataType::Null, true));
@@ -119,7 +119,7 @@ fn lists_of_nothing_are_shown_or_refused() {
         place.firn("table build -i a.arrow -o t --key k --record --force").ok();
         assert_eq!(value(&place, "t", "a")["v"], json!(vec![item; count]));
     }
-    // A few bytes must not become all the memory.
+    // A few bytes must not expand until the memory is full.
     for items in [structs(2_000_000), Arc::new(NullArray::new(2_000_000))] {
         place.write("a.arrow", ipc_file(&[of(&["a"], list(items))]));
         let run = place.firn("table build -i a.arrow -o u --key k --record");
@@ -128,7 +128,7 @@ fn lists_of_nothing_are_shown_or_refused() {
 }
 
 #[test]
-fn columns_that_are_nested_too_deeply_are_refused() {
+fn too_deeply_nested_columns_are_refused() {
     let place = Place::new();
     let nested = |levels| {
         let mut column: ArrayRef = Arc::new(Int32Array::from(vec![7]));
@@ -158,7 +158,7 @@ fn streams_of_small_batches_and_of_none_are_read() {
         (vec![empty], 0),
     ] {
         let stream = ipc_stream(&batches);
-        // The end of a stream, which is 8 bytes, may be missing.
+        // The end marker of a stream, 8 bytes, is optional.
         for bytes in [&stream[..], &stream[..stream.len() - 8], &ipc_file(&batches)] {
             place.firn_with("table build -i - -o t --key k --force", bytes).ok();
             assert_eq!(content(&place, "t").len(), count);
@@ -167,13 +167,13 @@ fn streams_of_small_batches_and_of_none_are_read() {
 }
 
 #[test]
-fn a_stream_that_ends_within_a_length_is_damaged() {
-    // A sender that dies may have sent a part of a length: taken for the end of the stream, what
-    // it did not send would be missing without a word.
+fn a_stream_truncated_within_a_length_is_damaged() {
+    // A sender that dies may have sent a part of a length. If that were read as the end of the
+    // stream, the remaining rows would be lost silently.
     let place = Place::new();
     let stream = ipc_stream(&[of(&["a"], Arc::new(Int32Array::from(vec![1])))]);
     let end = stream.len() - 8;
-    // Old streams have no mark before a length, and end in a length of zero.
+    // Old streams have no marker before a length, and end with a length of zero.
     let old = [&stream[..end], &[0; 4]].concat();
     for (bytes, whole) in [(&stream, [end, end + 8]), (&old, [end, end + 4])] {
         for cut in end..=bytes.len() {
@@ -187,14 +187,14 @@ fn a_stream_that_ends_within_a_length_is_damaged() {
     }
 }
 
-/// Makes a length of `bytes`, which is there once behind `from`, larger than any memory.
+/// Replaces a length of `bytes`, which occurs once after `from`, by one larger than any memory.
 fn inflate(bytes: &mut [u8], from: usize, length: i64) {
     let at = bytes[from..].windows(8).position(|b| b == length.to_le_bytes()).unwrap();
     bytes[from + at..from + at + 8].copy_from_slice(&(1_i64 << 46).to_le_bytes());
 }
 
 #[test]
-fn damaged_arrow_is_an_error_of_one_line() {
+fn damaged_arrow_gives_an_error_of_one_line() {
     let place = Place::new();
     let batches = [batch(0, 2000)];
     let (mut stream, mut file) = (ipc_stream(&batches), ipc_file(&batches));
@@ -215,7 +215,7 @@ fn damaged_arrow_is_an_error_of_one_line() {
         place.write(name, bytes);
         place.firn(&format!("table build -i {name} -o t --key id")).fails(2, message);
     }
-    // So it is with the lengths that compressed columns state themselves.
+    // The same for the lengths stored in compressed columns.
     let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD));
     let schema = batches[0].schema();
     let mut writer =
@@ -228,7 +228,7 @@ fn damaged_arrow_is_an_error_of_one_line() {
     inflate(&mut stream, at + 8, 2000 * 8);
     place.write("c.arrows", &stream);
     place.firn("table build -i c.arrows -o t --key id").fails(2, "an impossible length");
-    // Wherever the damage is, the reader's own complaints are not printed.
+    // Wherever the damage is, panic messages of the Arrow reader are not printed.
     let whole = ipc_file(&[batch(0, 5)]);
     for at in (8..whole.len()).step_by(29) {
         let mut bytes = whole.clone();

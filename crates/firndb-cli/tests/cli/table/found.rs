@@ -1,10 +1,10 @@
-//! Types that the first rows have, and what becomes of rows that do not have them.
+//! Types inferred from the first rows, and later rows that do not fit them.
 
 use super::{bytes, value};
 use crate::Place;
 use serde_json::{Value as Json, json};
 
-/// CSV of more rows than types are looked for in, and then one of `last` in the columns n and x.
+/// CSV of more rows than types are inferred from, and then one of `last` in the columns n and x.
 fn late(usual: &str, last: &str) -> String {
     let mut rows = "id,n,x\n".to_string();
     (0..10_000).for_each(|i| rows += &format!("{i},{usual},1\n"));
@@ -12,7 +12,7 @@ fn late(usual: &str, last: &str) -> String {
 }
 
 #[test]
-fn later_cells_of_csv_are_not_changed_to_fit() {
+fn later_csv_cells_are_not_changed_to_fit_the_type() {
     let place = Place::new();
     let wrong = [
         ("5", "007", "`007` is no long"),
@@ -28,7 +28,7 @@ fn later_cells_of_csv_are_not_changed_to_fit() {
         let run = place.firn("table build -i a.csv -o t --key id");
         run.fails(2, &format!("a.csv:10002: column `n`: {message}"));
     }
-    // Whoever asks for a type knows better, but no digit is lost.
+    // An explicit type is applied, but no digit is lost.
     place.write("a.csv", "id,n,x\n1,+5,-0\n2, 9 ,007\n");
     place.firn("table build -i a.csv -o t --key id --value n:long,x:long").ok();
     assert_eq!(value(&place, "t", "1"), json!({ "n": 5, "x": 0 }));
@@ -36,7 +36,7 @@ fn later_cells_of_csv_are_not_changed_to_fit() {
     place.write("b.csv", "id,n,x\n1,9007199254740993,1\n");
     let run = place.firn("table build -i b.csv -o u --key id --value n:double,x");
     run.fails(2, "b.csv:2: column `n`: `9007199254740993` is no double, which would round");
-    // What no number holds as it is written is text.
+    // A number that no type represents exactly is stored as text.
     place.write("c.csv", "id,n,x\n1,1e-400,-0\n2,0.5,1\n");
     place.firn("table build -i c.csv -o v --key id").ok();
     assert_eq!(value(&place, "v", "1"), json!({ "n": "1e-400", "x": -0.0 }));
@@ -44,7 +44,7 @@ fn later_cells_of_csv_are_not_changed_to_fit() {
 }
 
 #[test]
-fn later_values_of_json_are_not_made_text() {
+fn later_json_values_are_not_converted_to_text() {
     let place = Place::new();
     let rows = |usual: &str, last: &str| {
         let row = |key: String, v: &str| format!("{{\"k\":\"{key}\",\"v\":{v},\"w\":1}}\n");
@@ -58,7 +58,7 @@ fn later_values_of_json_are_not_made_text() {
     }
     place.firn("table build -i a.jsonl -o t --key k --value v:string,w").ok();
     assert_eq!(value(&place, "t", "last"), json!({ "v": "[1]", "w": 1 }));
-    // Numbers that no long holds are kept as text, and nothing else with them.
+    // Numbers outside the range of a long are stored as text, and other values are not.
     let big = "18446744073709551615";
     place.write("big.jsonl", rows(big, "12"));
     place.firn("table build -i big.jsonl -o big --key k").ok();
@@ -72,13 +72,13 @@ fn later_values_of_json_are_not_made_text() {
 }
 
 #[test]
-fn types_are_found_in_the_first_input_with_rows() {
+fn types_are_inferred_from_the_first_input_with_rows() {
     let place = Place::new();
     place.write("a.csv", "id,n,m\n");
     place.write("b.csv", "id,n,m\n1,2,3.5\n");
     place.firn("table build -i a.csv b.csv a.csv -o t --key id --verify-input").ok();
     assert_eq!(value(&place, "t", "1"), json!({ "n": 2, "m": 3.5 }));
-    // Without any row, the columns are there all the same.
+    // Without any row, the columns exist all the same.
     place.firn("table build -i a.csv a.csv -o none --key id").ok();
     assert_eq!(place.firn("table scan none --format csv").ok().out, "key,n,m\n");
     place.firn("table build -i a.csv -o none --key x --force").fails(2, "no column `x`");
@@ -87,21 +87,21 @@ fn types_are_found_in_the_first_input_with_rows() {
 }
 
 #[test]
-fn columns_that_no_row_has_are_told() {
+fn columns_that_no_row_has_are_reported() {
     let place = Place::new();
     place.write("a.jsonl", "{\"k\":1,\"a\":2}\n");
     let build = "table build -k k --value a:long,nosuch:long --force -o t -i";
     let run = place.firn(&format!("{build} a.jsonl")).ok();
     assert!(run.err.contains("no row has the column `nosuch`"), "{}", run.err);
     assert_eq!(value(&place, "t", "1"), json!({ "a": 2, "nosuch": null }));
-    // One row of all inputs is enough.
+    // One row of any input is enough.
     place.write("b.jsonl", "{\"k\":2,\"nosuch\":3}\n");
     assert_eq!(place.firn(&format!("{build} a.jsonl b.jsonl")).ok().err, "");
     place.firn("table build -i a.jsonl -k k --value a,nosuch -o u").fails(2, "no column `nosuch`");
 }
 
 #[test]
-fn long_rows_are_not_all_kept_to_find_types() {
+fn type_inference_bounds_its_memory() {
     let place = Place::new();
     let text = "x".repeat(1 << 20);
     let mut rows = "id,n,text\n".to_string();
@@ -117,7 +117,7 @@ fn long_rows_are_not_all_kept_to_find_types() {
 }
 
 #[test]
-fn carriage_returns_are_ends_of_lines_or_data() {
+fn carriage_returns_end_lines_or_are_data() {
     let place = Place::new();
     place.write("a.csv", "id,n,x\n1,x,\"abc\r\"\n2,\"y\r\",z\r\n");
     place.firn("table build -i a.csv -o t --key id").ok();
@@ -130,7 +130,7 @@ fn carriage_returns_are_ends_of_lines_or_data() {
 }
 
 #[test]
-fn everything_that_is_built_is_shown() {
+fn every_built_value_can_be_shown() {
     let place = Place::new();
     let many: Json = (0..40_000).map(Json::from).collect();
     let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
@@ -142,7 +142,7 @@ fn everything_that_is_built_is_shown() {
     place.firn("table build -i a.jsonl -o t --key k --verify-input").ok();
     assert_eq!(value(&place, "t", "many")["v"], many);
     assert_eq!(value(&place, "t", "deep")["v"].to_string(), nested(100));
-    // The parser's own limit comes first, and says so.
+    // The parser's own limit is reached first, and its error says so.
     place.write("b.jsonl", rows[0].clone() + &format!("{{\"k\":1,\"v\":{}}}\n", nested(130)));
     let run = place.firn("table build -i b.jsonl -o u --key k");
     run.fails(2, "b.jsonl:2: the line is not a JSON object: recursion limit");

@@ -1,4 +1,4 @@
-//! `firn table`: builds from every kind of input, and everything that is asked of a table.
+//! `firn table`: builds from every format, and reads.
 
 mod ask;
 mod build;
@@ -11,7 +11,7 @@ mod streams;
 use super::Place;
 use serde_json::Value as Json;
 
-/// Every record of a table as JSON objects, in the order of their keys.
+/// Every record of a table as a JSON object, ordered by key.
 fn content(place: &Place, table: &str) -> Vec<Json> {
     let mut records = place.firn(&format!("table scan {table} --json")).ok().json();
     records.sort_by_key(|record| record["key"].as_str().unwrap_or_default().to_string());

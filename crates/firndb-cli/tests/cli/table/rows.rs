@@ -5,7 +5,7 @@ use crate::{Place, ROWS, csv, jsonl, row};
 use serde_json::{Value as Json, json};
 
 #[test]
-fn one_column_is_a_value_as_it_is() {
+fn one_column_is_a_raw_value() {
     let place = Place::new();
     place.write("a.csv", "id,name,note\n1,x,\"a,\"\"b\"\"\nc\"\n2,y,\n");
     place.firn("table build -i a.csv -o t --key id --value note --verify-input").ok();
@@ -44,13 +44,13 @@ fn several_columns_are_an_avro_record() {
 }
 
 #[test]
-fn columns_and_types_are_chosen() {
+fn columns_and_types_are_selectable() {
     let place = Place::new();
     place.write("a.csv", "id,a b,n,x\nk,1,2,3\n");
     place.firn("table build -i a.csv -o t -k id --value 'n:string,a b:double'").ok();
     assert_eq!(value(&place, "t", "k"), json!({ "n": "2", "a b": 1.0 }));
     let schema = &place.firn("table stats t --json").ok().json()[0]["value_schema"];
-    // Avro has no blanks in names: the column's own name stands beside.
+    // Avro names have no blanks: the original column name is stored with the field.
     assert_eq!(schema["fields"][1]["name"], "a_b");
     assert_eq!(schema["fields"][1]["column"], "a b");
     place.firn("table build -i a.csv -o one -k id --value n --record").ok();
@@ -68,7 +68,7 @@ fn columns_and_types_are_chosen() {
 }
 
 #[test]
-fn every_form_of_rows_gives_the_same_records() {
+fn every_format_of_rows_gives_the_same_records() {
     let place = Place::new();
     place.write("a.csv", csv());
     place.write("tabs", csv().replace(',', "\t"));
@@ -91,7 +91,7 @@ fn every_form_of_rows_gives_the_same_records() {
 }
 
 #[test]
-fn nested_json_comes_back_as_it_was() {
+fn nested_json_round_trips() {
     let place = Place::new();
     let objects = [
         json!({ "k": "a", "n": 1, "t": ["x", 2.5, null, { "y": [] }], "o": { "p": -7 }, "m": 1 }),
@@ -116,7 +116,7 @@ fn nested_json_comes_back_as_it_was() {
 }
 
 #[test]
-fn rows_that_do_not_fit_are_named() {
+fn bad_rows_are_named() {
     let place = Place::new();
     place.write("a.csv", "id,n,m\n1,2,3\n2,3\n3,4,5,6\n4,5,6\n");
     place.firn("table build -i a.csv -o t --key id").fails(2, "a.csv:3: the row has 2 values");
@@ -145,7 +145,7 @@ fn rows_that_do_not_fit_are_named() {
 }
 
 #[test]
-fn inputs_of_one_table_have_the_same_columns() {
+fn all_inputs_must_have_the_same_columns() {
     let place = Place::new();
     place.write("a.csv", "id,n,m\n1,2,3\n");
     place.write("b.csv", "m,id,n\n6,4,5\n");

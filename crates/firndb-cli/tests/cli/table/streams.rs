@@ -1,4 +1,4 @@
-//! What comes from pipes, and signals that come meanwhile.
+//! Input from pipes, and signals during a build.
 
 use super::build::gzip;
 use super::content;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 #[test]
-fn inputs_are_told_by_more_than_their_first_byte() {
+fn formats_are_detected_by_more_than_the_first_byte() {
     let place = Place::new();
     let text = b"id\tn\n1\t2\n";
     for (name, input) in [("plain", &text[..]), ("packed", &gzip(text))] {
@@ -22,7 +22,7 @@ fn inputs_are_told_by_more_than_their_first_byte() {
         Place::ended(child, b"").ok();
         assert_eq!(place.firn(&format!("table get {name} 1")).ok().out, "2\n");
     }
-    // A frame that is to be skipped stands before the data.
+    // A skippable frame comes before the data.
     let skipped = [0x5a, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, b'a', b' ', b'1'];
     let packed = zstd::encode_all(&b"b 2\n"[..], 1).unwrap();
     place.write("a.txt", [&skipped[..], &packed[..]].concat());
@@ -30,7 +30,7 @@ fn inputs_are_told_by_more_than_their_first_byte() {
     assert_eq!(place.firn("table scan skipped").ok().out, "b\t2\n");
 }
 
-/// Starts a build from a pipe after `trap`, which says what becomes of a signal.
+/// Starts a build from a pipe after the shell command `trap`, which sets the handling of a signal.
 fn start(place: &Place, trap: &str) -> Child {
     Command::new("sh")
         .args(["-c", &format!("{trap}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_firn")])
@@ -43,14 +43,14 @@ fn start(place: &Place, trap: &str) -> Child {
         .unwrap()
 }
 
-/// Sends so much that there is a temporary file, then a signal, and then ends the input if `end`.
+/// Sends enough for a temporary file, then a signal, and then ends the input if `end`.
 fn signalled(mut child: Child, signal: &str, end: bool) -> Output {
     let mut stdin = child.stdin.take().unwrap();
     let line = format!("{}\n", "v".repeat(1000));
     for i in 0..40_000 {
         stdin.write_all(format!("{i} {line}").as_bytes()).unwrap();
     }
-    // The shell's own: the program need not be installed.
+    // The shell's builtin: the `kill` program need not be installed.
     let kill = format!("kill {signal} {}", child.id());
     let sent = Command::new("sh").args(["-c", &kill]).status().unwrap();
     assert!(sent.success());
@@ -67,7 +67,7 @@ fn signalled(mut child: Child, signal: &str, end: bool) -> Output {
 #[test]
 fn an_interrupted_build_leaves_nothing() {
     let place = Place::new();
-    // What the tests themselves were started to ignore, as `nohup` does, the program ignores too.
+    // Signals that the tests themselves ignore, as under `nohup`, the program ignores too.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
