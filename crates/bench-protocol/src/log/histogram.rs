@@ -1,10 +1,10 @@
-//! Times of single operations in little memory: 64 steps for each doubling, so that a quantile is
-//! at most 1.6 % too high.
+//! A compact histogram of latencies: 64 buckets per power of two, so that a quantile is at most 1.6
+//! % too high.
 
 const STEP_BITS: u32 = 6;
 const STEPS: usize = 1 << STEP_BITS;
 
-/// How often each time occurred.
+/// Number of operations per bucket.
 pub struct Histogram {
     counts: Vec<u64>,
     total: u64,
@@ -19,13 +19,13 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Nothing yet.
+    /// An empty histogram.
     pub fn new() -> Histogram {
         let doublings = (u64::BITS - STEP_BITS + 1) as usize;
         Histogram { counts: vec![0; doublings * STEPS], total: 0, sum: 0, max: 0 }
     }
 
-    /// Counts a time.
+    /// Adds a time.
     pub fn add(&mut self, nanos: u64) {
         self.counts[place(nanos)] += 1;
         self.total += 1;
@@ -33,17 +33,17 @@ impl Histogram {
         self.max = self.max.max(nanos);
     }
 
-    /// How many times were added.
+    /// Number of times added.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// All of them together.
+    /// Sum of all times.
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// The time that `share` of all do not exceed.
+    /// The time that a fraction `share` of all times does not exceed.
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = ((share * self.total as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -62,7 +62,7 @@ fn place(nanos: u64) -> usize {
     (nanos >> doubling) as usize + doubling as usize * STEPS
 }
 
-/// The largest time of a place.
+/// The largest time of a bucket.
 fn upper(place: usize) -> u64 {
     let doubling = (place / STEPS).saturating_sub(1);
     let first = (place - doubling * STEPS) as u64;
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_cover_all_times() {
+    fn buckets_cover_all_times() {
         for nanos in [0, 1, 63, 64, 65, 127, 128, 129, 1000, 123_456_789, u64::MAX] {
             let upper = upper(place(nanos));
             assert!(upper >= nanos && upper - nanos <= nanos / 64, "{nanos}: {upper}");
