@@ -16,9 +16,9 @@ use firndb::{Error, Result};
 use firndb_arrow::avro::{ANY, Field, Record, Type};
 use serde_json::Value as Json;
 
-/// Most rows from which columns and types are inferred.
+/// Maximum number of rows from which columns and types are inferred.
 pub(crate) const SAMPLE: usize = 10_000;
-/// Most bytes of these rows.
+/// Maximum bytes of these rows.
 pub(crate) const SAMPLE_BYTES: usize = 16 << 20;
 
 /// The layout of values. It is the same for all inputs.
