@@ -85,7 +85,7 @@ impl Child {
         self.send(job)?;
         let mut line = self.line()?;
         if line.len() != count + 1 || line[0] != head {
-            return Err(self.strange(&line));
+            return Err(self.unexpected(&line));
         }
         Ok(line.split_off(1))
     }
@@ -113,7 +113,7 @@ impl Child {
     }
 
     /// The error for an unexpected answer line.
-    pub fn strange(&self, line: &[String]) -> firndb_bench_protocol::Error {
+    pub fn unexpected(&self, line: &[String]) -> firndb_bench_protocol::Error {
         format!("{} said `{}`, which is no answer to its job", self.name, line.join(" ")).into()
     }
 }

@@ -41,7 +41,8 @@ pub struct TyperOptions {
     pub separator: char,
     /// What documents carry as their payload.
     pub payload: PayloadSource,
-    /// Refuses rows with columns that are not fields of the schema, instead of ignoring the columns.
+    /// Refuses rows with columns that are not fields of the schema, instead of ignoring the
+    /// columns.
     pub strict: bool,
     /// How texts express the bytes of fields of bytes.
     pub bytes: BytesFormat,

@@ -27,7 +27,7 @@ impl Histogram {
 
     /// Adds a time.
     pub fn add(&mut self, nanos: u64) {
-        self.counts[place(nanos)] += 1;
+        self.counts[bucket(nanos)] += 1;
         self.total += 1;
         self.sum += nanos;
         self.max = self.max.max(nanos);
@@ -47,25 +47,25 @@ impl Histogram {
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = ((share * self.total as f64).ceil() as u64).max(1);
         let mut seen = 0;
-        for (place, count) in self.counts.iter().enumerate() {
+        for (bucket, count) in self.counts.iter().enumerate() {
             seen += count;
             if seen >= wanted {
-                return upper(place).min(self.max);
+                return upper(bucket).min(self.max);
             }
         }
         self.max
     }
 }
 
-fn place(nanos: u64) -> usize {
+fn bucket(nanos: u64) -> usize {
     let doubling = (u64::BITS - nanos.leading_zeros()).saturating_sub(STEP_BITS + 1);
     (nanos >> doubling) as usize + doubling as usize * STEPS
 }
 
 /// The largest time of a bucket.
-fn upper(place: usize) -> u64 {
-    let doubling = (place / STEPS).saturating_sub(1);
-    let first = (place - doubling * STEPS) as u64;
+fn upper(bucket: usize) -> u64 {
+    let doubling = (bucket / STEPS).saturating_sub(1);
+    let first = (bucket - doubling * STEPS) as u64;
     ((u128::from(first) + 1) << doubling).saturating_sub(1).min(u128::from(u64::MAX)) as u64
 }
 
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn buckets_cover_all_times() {
         for nanos in [0, 1, 63, 64, 65, 127, 128, 129, 1000, 123_456_789, u64::MAX] {
-            let upper = upper(place(nanos));
+            let upper = upper(bucket(nanos));
             assert!(upper >= nanos && upper - nanos <= nanos / 64, "{nanos}: {upper}");
         }
     }

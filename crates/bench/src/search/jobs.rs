@@ -68,7 +68,7 @@ impl Searcher {
                     count: self.0.number(count)?,
                     checksum: self.0.number(checksum)?,
                 }),
-                _ => return Err(self.0.strange(&line)),
+                _ => return Err(self.0.unexpected(&line)),
             }
         }
     }
@@ -87,7 +87,7 @@ impl Searcher {
             match line.iter().map(String::as_str).collect::<Vec<_>>()[..] {
                 ["done"] => return Ok(extras),
                 ["extra", name, nanos] => extras.push((name.into(), nanos.parse()?)),
-                _ => return Err(self.0.strange(&line)),
+                _ => return Err(self.0.unexpected(&line)),
             }
         }
     }

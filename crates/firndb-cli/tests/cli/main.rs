@@ -51,16 +51,16 @@ impl Run {
 }
 
 /// A temporary directory of a test, in which the program runs; removed at the end.
-struct Place(PathBuf);
+struct Sandbox(PathBuf);
 
-impl Place {
-    fn new() -> Place {
+impl Sandbox {
+    fn new() -> Sandbox {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("cli-{}-{number}", std::process::id());
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&dir).unwrap();
-        Place(dir)
+        Sandbox(dir)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -82,14 +82,14 @@ impl Place {
 
     /// Runs `firn` with these environment variables.
     fn firn_in(&self, variables: &[(String, String)], line: &str, input: &[u8]) -> Run {
-        Place::ended(self.start(variables, line), input)
+        Sandbox::ended(self.start(variables, line), input)
     }
 
     /// Runs `firn`, and calls `meanwhile` while it waits for the end of its input.
     fn firn_while(&self, line: &str, input: &[u8], meanwhile: impl FnOnce()) -> Run {
         let child = self.start(&[], line);
         meanwhile();
-        Place::ended(child, input)
+        Sandbox::ended(child, input)
     }
 
     fn start(&self, variables: &[(String, String)], line: &str) -> Child {
@@ -135,15 +135,15 @@ impl Place {
     }
 
     /// Builds the collection `c` of [`csv`] with one partition per region.
-    fn with_collection() -> Place {
-        let place = Place::new();
-        place.write("data.csv", csv());
-        place.firn("search build data.csv -o c --partition-by region").ok();
-        place
+    fn with_collection() -> Sandbox {
+        let sandbox = Sandbox::new();
+        sandbox.write("data.csv", csv());
+        sandbox.firn("search build data.csv -o c --partition-by region").ok();
+        sandbox
     }
 }
 
-impl Drop for Place {
+impl Drop for Sandbox {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }

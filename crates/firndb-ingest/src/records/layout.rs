@@ -68,7 +68,7 @@ impl Layout {
         let others = others.map(|name| ValueColumn::new(*name));
         match others.collect::<Vec<ValueColumn>>() {
             none if none.is_empty() => {
-                Err(Error::invalid(format!("{input}: there is no column beside the key")))
+                Err(Error::invalid(format!("{input}: there is no column besides the key")))
             }
             others => Ok(others),
         }

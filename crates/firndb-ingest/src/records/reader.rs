@@ -74,8 +74,8 @@ impl RecordReader {
         RecordReader::start(inputs.iter().cloned().map(Source::Input).collect(), options)
     }
 
-    /// Starts to read a reader. `name` is used in messages, and its extension determines the format.
-    /// Parquet needs a file.
+    /// Starts to read a reader. `name` is used in messages, and its extension determines the
+    /// format. Parquet needs a file.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! `firn catalog ls`: the names in a catalog, or the versions of one.
 
-use super::{Place, to_json};
+use super::{CatalogLocation, to_json};
 use crate::failure::Result;
 use crate::output::{Grid, Out, size};
 use firndb::ErrorKind;
@@ -11,7 +11,7 @@ use serde_json::json;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// The name whose versions are listed.
     name: Option<String>,
 }

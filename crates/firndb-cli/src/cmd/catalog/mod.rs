@@ -4,7 +4,7 @@ mod diff;
 mod gc;
 mod ls;
 mod pin;
-mod place;
+mod location;
 mod publish;
 mod pull;
 mod rollback;
@@ -19,7 +19,7 @@ use firndb::redact;
 use firndb::search::timestamp_to_text;
 use serde_json::{Map, Value as Json, json};
 
-pub use place::Place;
+pub use location::CatalogLocation;
 pub use publish::publish;
 
 /// Commands on catalogs.
@@ -68,7 +68,7 @@ impl Catalog {
 #[derive(clap::Args)]
 struct Which {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// The name it was published under.
     name: String,
     /// Number of the version; the newest if it is left out.
@@ -83,7 +83,11 @@ impl Which {
 }
 
 /// Opens a version by number, or the newest.
-fn version(catalog: &Place, name: &str, number: Option<u64>) -> firndb::Result<(Store, Version)> {
+fn version(
+    catalog: &CatalogLocation,
+    name: &str,
+    number: Option<u64>,
+) -> firndb::Result<(Store, Version)> {
     let store = catalog.open()?;
     let version = match number {
         Some(number) => store.version(name, number)?,

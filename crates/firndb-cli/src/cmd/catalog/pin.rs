@@ -1,6 +1,6 @@
 //! `firn catalog pin`: protects versions from `gc`.
 
-use super::Place;
+use super::CatalogLocation;
 use crate::failure::Result;
 use crate::output::Out;
 use serde_json::json;
@@ -9,7 +9,7 @@ use serde_json::json;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// The name it was published under.
     name: String,
     /// Number of the version.

@@ -1,6 +1,6 @@
 //! `firn catalog publish`: publishes the next version of a name.
 
-use super::{Place, label, published_to_json};
+use super::{CatalogLocation, label, published_to_json};
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
 use crate::output::{Out, plural, size, time};
@@ -13,7 +13,7 @@ use std::time::Instant;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// The name to publish under.
     name: String,
     /// File of a table, or directory of a collection.
@@ -56,7 +56,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 
 /// Publishes the table or the collection at `path`.
 pub fn publish(
-    catalog: &Place,
+    catalog: &CatalogLocation,
     name: &str,
     path: &Path,
     labels: &[(String, String)],

@@ -1,7 +1,7 @@
 //! `firn catalog pull`: writes a version's files into a directory.
 
-use super::place::Nearby;
-use super::{Place, version};
+use super::location::Nearby;
+use super::{CatalogLocation, version};
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
 use crate::output::{Out, plural, size, time};
@@ -15,7 +15,7 @@ use std::time::Instant;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// The name it was published under.
     name: String,
     /// The directory to write.

@@ -1,6 +1,6 @@
 //! `firn catalog rollback`: publishes the files of an old version again.
 
-use super::{Place, label, published_to_json};
+use super::{CatalogLocation, label, published_to_json};
 use crate::failure::Result;
 use crate::output::Out;
 use firndb::catalog::PublishOptions;
@@ -10,7 +10,7 @@ use firndb::catalog::PublishOptions;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// The name it was published under.
     name: String,
     /// Number of the version to go back to.

@@ -1,7 +1,7 @@
 //! `firn catalog watch`: a reader that follows a name and reports each new version.
 
-use super::place::{Nearby, serve};
-use super::{Place, to_json};
+use super::location::{Nearby, serve};
+use super::{CatalogLocation, to_json};
 use crate::failure::Result;
 use crate::output::{Out, plural, size};
 use firndb::catalog::{CatalogReader, ReaderOptions, ReaderStats, Share};
@@ -14,7 +14,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// The name to watch.
     name: String,
     /// Directory for the files, for this reader alone: empty, missing, or that of an earlier watch.

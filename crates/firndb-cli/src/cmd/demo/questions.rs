@@ -214,12 +214,12 @@ fn deep(reader: &Reader, query: &Query, fields: &[&str]) -> Result<Answer> {
     }
     let (again, by_cursor) = timed(|| reader.search(&after))?;
     if again.hits != page.hits {
-        let message = "a page by skip and by the place before it differ";
+        let message = "the page by skip and the page by cursor differ";
         return Err(Error::new(ErrorKind::Failed, message).into());
     }
     let mut answer = page_answer(reader, &page.hits, fields, by_cursor)?;
     answer.lines.push(format!(
-        "by skip: {}; by the place where the page before ended: {}, the same page",
+        "by skip: {}; by the cursor of the previous page: {}, the same page",
         time(by_skip),
         time(by_cursor)
     ));

@@ -135,5 +135,5 @@ fn take(args: &Args, indexer: &mut Indexer, load: Load) -> Result<(Applied, Repo
 /// Parses a share, from 0 to 1.
 fn parse_share(text: &str) -> std::result::Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| format!("`{text}` is no share; write a number from 0 to 1, such as 0.8"))
+    share.ok_or_else(|| format!("`{text}` is not a share; write a number from 0 to 1, such as 0.8"))
 }

@@ -50,7 +50,8 @@ pub fn key_of(row: &Row, columns: &[String], schema: &Schema) -> Result<String> 
                 return Err(Error::invalid(message));
             }
             Some(_) => {
-                let message = format!("column `{column}` is no key: it is a fraction or a list");
+                let message =
+                    format!("column `{column}` cannot be a key: it is a fraction or a list");
                 return Err(Error::invalid(message));
             }
         }

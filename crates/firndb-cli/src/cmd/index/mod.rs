@@ -7,7 +7,7 @@ mod key;
 mod rebuild;
 mod status;
 
-use crate::cmd::catalog::Place;
+use crate::cmd::catalog::CatalogLocation;
 use crate::failure::Result;
 use crate::output::{plural, size, time};
 use clap::Subcommand;
@@ -112,7 +112,7 @@ struct Done {
 fn publish(indexer: &mut Indexer, to: &[String]) -> firndb::Result<Done> {
     let start = Instant::now();
     let (published, version) = match to {
-        [place, name] => indexer.publish_to(&Place::new(place).create()?, name)?,
+        [location, name] => indexer.publish_to(&CatalogLocation::new(location).create()?, name)?,
         _ => (indexer.publish()?, None),
     };
     Ok(Done { published, version, took: start.elapsed() })

@@ -125,7 +125,7 @@ fn target(store: &Path, halodb: &Path) -> firndb::Result<PathBuf> {
     };
     if is_inside {
         let message = "the store would be within the directory that is imported, which is only \
-                       read; name another place";
+                       read; name another directory";
         return Err(Error::invalid(message).in_file(&store));
     }
     Ok(store)

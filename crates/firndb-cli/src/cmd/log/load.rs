@@ -219,8 +219,8 @@ impl Loading<'_> {
             for (origin, key, value, expires) in batch.iter_expiring() {
                 self.rows += 1;
                 if let Err(reason) = self.record(key, value, expires, decoder.as_ref())? {
-                    let place = origin_name(origin, &names);
-                    self.bad_rows.take(format!("{place}: {reason}"))?;
+                    let position = origin_name(origin, &names);
+                    self.bad_rows.take(format!("{position}: {reason}"))?;
                 }
             }
             if let (true, Some(store)) = (args.writing.sync, &self.store) {

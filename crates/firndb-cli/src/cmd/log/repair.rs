@@ -41,7 +41,9 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     for (file, offset, bytes) in &repaired.dropped {
         let bytes = plural(*bytes, "byte");
         let what = if args.dry_run { "would be" } else { "were" };
-        eprintln!("note: {file}: {bytes} at byte {offset} are no whole record and {what} given up");
+        eprintln!(
+            "note: {file}: {bytes} at byte {offset} are not an intact record and {what} given up"
+        );
     }
     let mut out = Out::new();
     if json {
@@ -57,11 +59,11 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "dry_run": args.dry_run,
         }))?;
     } else {
-        let place = args.to.as_ref().filter(|_| !args.dry_run).unwrap_or(&args.dir);
+        let dir = args.to.as_ref().filter(|_| !args.dry_run).unwrap_or(&args.dir);
         let what = if args.dry_run { "nothing was written: " } else { "" };
         out.line(format!(
             "{}: {what}{} from {}, in {}; {} given up",
-            place.display(),
+            dir.display(),
             plural(repaired.keys, "key"),
             plural(repaired.records, "record"),
             time(start.elapsed()),

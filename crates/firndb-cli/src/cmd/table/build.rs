@@ -1,7 +1,7 @@
 //! `firn table build`: builds a table from files; it appears when it is complete, or not at all.
 
 use super::{Layout, check, unescape};
-use crate::cmd::catalog::{Place, publish};
+use crate::cmd::catalog::{CatalogLocation, publish};
 use crate::cmd::load::{BadRows, OnError, RecordFormat, advance, progress_bar, read_records};
 use crate::failure::Result;
 use crate::output::{Out, plural, size, thousands, time};
@@ -117,7 +117,9 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         check::run(&args.output, &work, &report)?;
     }
     let published = match &args.publish[..] {
-        [place, name] => Some(publish(&Place::new(place), name, &args.output, &[], false)?),
+        [location, name] => {
+            Some(publish(&CatalogLocation::new(location), name, &args.output, &[], false)?)
+        }
         _ => None,
     };
     let bytes = args.output.metadata().map_or(0, |meta| meta.len());

@@ -27,12 +27,13 @@ pub fn run(path: &Path, work: &Work, report: &BuildReport) -> Result<()> {
             table.read_many(&keys, |i, found| {
                 let (origin, key, value) = wanted[i];
                 records += 1;
-                let place = || format!("{}: {}", origin_name(origin, &work.names), shown_key(key));
+                let position =
+                    || format!("{}: {}", origin_name(origin, &work.names), shown_key(key));
                 match found {
                     Some(found) if found == value => {}
                     Some(_) if replaced < report.duplicates => replaced += 1,
-                    Some(_) => return Err(wrong(path, &place(), "has another value")),
-                    None => return Err(wrong(path, &place(), "is not there")),
+                    Some(_) => return Err(wrong(path, &position(), "has another value")),
+                    None => return Err(wrong(path, &position(), "is not there")),
                 }
                 Ok(())
             })?;
@@ -59,7 +60,8 @@ pub fn run(path: &Path, work: &Work, report: &BuildReport) -> Result<()> {
     Ok(())
 }
 
-fn wrong(path: &Path, place: &str, what: &str) -> Error {
-    let message = format!("{place} {what} in the table; build it again unless the input changed");
+fn wrong(path: &Path, position: &str, what: &str) -> Error {
+    let message =
+        format!("{position} {what} in the table; build it again unless the input changed");
     Error::new(ErrorKind::Corrupt, message).in_file(path)
 }

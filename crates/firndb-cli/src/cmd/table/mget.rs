@@ -60,8 +60,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         if keys.is_empty() {
             break;
         }
-        table.read_many(&keys, |place, value| {
-            let key = &keys[place];
+        table.read_many(&keys, |index, value| {
+            let key = &keys[index];
             asked += 1;
             missing += u64::from(value.is_none());
             if json {

@@ -2,7 +2,7 @@
 //! own readers returned, or what the table says. `tests/data/halodb/README.md` describes how the
 //! directories were generated.
 
-use super::{Place, content};
+use super::{Sandbox, content};
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
 use std::fs;
@@ -158,25 +158,25 @@ fn snapshot(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 fn imports_equal_the_output_of_halodb() {
     for (number, case) in whole().into_iter().chain(incomplete()).enumerate() {
         let what = format!("case {number}, {}", case.name);
-        let place = Place::new();
-        let dir = place.path("h");
+        let sandbox = Sandbox::new();
+        let dir = sandbox.path("h");
         unpack(case.name, &dir);
         (case.change)(&dir);
         let before = snapshot(&dir);
-        let run = place.firn("log import s --halodb h");
+        let run = sandbox.firn("log import s --halodb h");
         assert_eq!(run.code, case.codes[0], "{what}: {}", run.err);
         assert!(run.err.contains(case.message), "{what}: {}", run.err);
         assert_eq!(run.err.is_empty(), case.message.is_empty(), "{what}: {}", run.err);
         if run.code != 0 {
-            let names: Vec<_> = fs::read_dir(&place.0).unwrap().flatten().collect();
+            let names: Vec<_> = fs::read_dir(&sandbox.0).unwrap().flatten().collect();
             assert_eq!(names.len(), 1, "{what}");
-            let run = place.firn("log import s --halodb h --on-error skip");
+            let run = sandbox.firn("log import s --halodb h --on-error skip");
             assert_eq!(run.code, case.codes[1], "{what}: {}", run.err);
             assert!(run.out.contains(" lost") && run.err.contains(" lost"), "{what}: {}", run.err);
         }
         assert_eq!(before, snapshot(&dir), "{what}");
         let mut wanted = truth(case.name);
         (case.wanted)(&mut wanted);
-        assert_eq!(content(&place, "s"), wanted, "{what}");
+        assert_eq!(content(&sandbox, "s"), wanted, "{what}");
     }
 }

@@ -204,7 +204,7 @@ impl HaloDir {
     }
 
     /// A data file, and the offset and length of its record of this key.
-    pub fn place_of(&self, key: &[u8]) -> (PathBuf, usize, usize) {
+    pub fn location_of(&self, key: &[u8]) -> (PathBuf, usize, usize) {
         let newest = self.model[key].0;
         let places = self
             .files

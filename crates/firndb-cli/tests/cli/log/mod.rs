@@ -11,13 +11,13 @@ mod import_damage;
 mod keys;
 mod upkeep;
 
-use super::Place;
+use super::Sandbox;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
 /// The content of a store, through `dump`.
-fn content(place: &Place, store: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    let records = place.firn(&format!("log dump {store} --hex")).ok().json();
+fn content(sandbox: &Sandbox, store: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let records = sandbox.firn(&format!("log dump {store} --hex")).ok().json();
     let bytes = |record: &Json, name: &str| {
         let digits = record[name].as_str().unwrap().as_bytes();
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
@@ -31,15 +31,15 @@ fn content(place: &Place, store: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
 }
 
 /// Text records as `dump` writes them.
-fn texts(place: &Place, store: &str) -> BTreeMap<String, String> {
+fn texts(sandbox: &Sandbox, store: &str) -> BTreeMap<String, String> {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    content(place, store).into_iter().map(|(key, value)| (text(key), text(value))).collect()
+    content(sandbox, store).into_iter().map(|(key, value)| (text(key), text(value))).collect()
 }
 
 /// A store `s` with this many records.
-fn filled(records: u64) -> Place {
-    let place = Place::new();
+fn filled(records: u64) -> Sandbox {
+    let sandbox = Sandbox::new();
     let lines: String = (0..records).map(|n| format!("key-{n}\tvalue {n}\n")).collect();
-    place.firn_with("log load s", lines.as_bytes()).ok();
-    place
+    sandbox.firn_with("log load s", lines.as_bytes()).ok();
+    sandbox
 }

@@ -57,7 +57,7 @@ fn cause(dropped: &Dropped, shutdown: Shutdown) -> String {
     };
     match dropped.cause {
         Cause::LongKey => format!("the {entry} has a key longer than 64 KiB"),
-        Cause::Torn => format!("{bytes} are no whole {entry}, and nothing else is there"),
+        Cause::Torn => format!("{bytes} are not an intact {entry}, and nothing else is there"),
         Cause::Truncated => {
             let why = match shutdown {
                 Shutdown::Clean => ", though META says that HaloDB closed the directory",
@@ -65,9 +65,9 @@ fn cause(dropped: &Dropped, shutdown: Shutdown) -> String {
                 Shutdown::MetaDamaged => ", and META is damaged, so a crash cannot be assumed",
                 _ => ", and there is no META that records a crash",
             };
-            format!("the file is cut off: its last {bytes} are no whole {entry}{why}")
+            format!("the file is cut off: its last {bytes} are not an intact {entry}{why}")
         }
-        _ => format!("{bytes} are no whole {entry}: the checksum or a length is wrong"),
+        _ => format!("{bytes} are not an intact {entry}: the checksum or a length is wrong"),
     }
 }
 

@@ -9,16 +9,16 @@ pub use remote::serve;
 
 /// The location of a catalog.
 #[derive(clap::Args)]
-pub struct Place {
+pub struct CatalogLocation {
     /// Where the catalog is: a directory, s3://BUCKET/PREFIX, hdfs://HOST:PORT/FOLDER, or
     /// http(s)://HOST/FOLDER to read.
     #[arg(id = "catalog", value_name = "CATALOG")]
     name: PathBuf,
 }
 
-impl Place {
-    pub fn new(name: impl AsRef<OsStr>) -> Place {
-        Place { name: PathBuf::from(name.as_ref()) }
+impl CatalogLocation {
+    pub fn new(name: impl AsRef<OsStr>) -> CatalogLocation {
+        CatalogLocation { name: PathBuf::from(name.as_ref()) }
     }
 
     /// Opens the catalog.
@@ -46,7 +46,7 @@ impl Place {
 #[derive(clap::Args)]
 pub struct Nearby {
     /// Ask this reader for files before the catalog: the URL at which it serves them. May be given
-    /// several times; all readers of a place should be given the same list, themselves included.
+    /// several times; all peers should be given the same list, themselves included.
     #[arg(long = "peer", value_name = "URL")]
     peers: Vec<String>,
 }
