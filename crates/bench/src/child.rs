@@ -66,12 +66,12 @@ impl Launcher {
 impl Child {
     /// Name and version.
     pub fn hello(&mut self) -> Result<String> {
-        Ok(self.ask(&["hello"], "hello", 1)?.swap_remove(0))
+        Ok(self.request(&["hello"], "hello", 1)?.swap_remove(0))
     }
 
     /// Sends a job whose answer is one line, `built`.
     pub fn build(&mut self, job: &[&str]) -> Result<Built> {
-        let answer = self.ask(job, "built", 4)?;
+        let answer = self.request(job, "built", 4)?;
         Ok(Built {
             wall: Duration::from_nanos(self.number(&answer[0])?),
             cpu: Duration::from_nanos(self.number(&answer[1])?),
@@ -81,7 +81,7 @@ impl Child {
     }
 
     /// Sends a job whose answer is one line: `head`, and `count` fields.
-    pub fn ask(&mut self, job: &[&str], head: &str, count: usize) -> Result<Vec<String>> {
+    pub fn request(&mut self, job: &[&str], head: &str, count: usize) -> Result<Vec<String>> {
         self.send(job)?;
         let mut line = self.line()?;
         if line.len() != count + 1 || line[0] != head {

@@ -45,8 +45,8 @@ pub fn check_file(path: &Path, content: Content, force: bool) -> Result<()> {
     match (content, recognize(path)?) {
         (Content::Table, Some("table" | "approximate table")) | (Content::Rows, None) => {}
         (Content::Table, None) => {
-            let message = "this file is not a table, and --force replaces tables only; name another \
-                           one, or remove it";
+            let message = "this file is not a table, and --force replaces tables only; name \
+                           another one, or remove it";
             return refused(message.to_string());
         }
         (_, Some(kind)) => {

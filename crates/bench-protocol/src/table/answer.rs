@@ -15,7 +15,7 @@ const KEYS: usize = 4_000_000;
 const SEED: u64 = 7;
 
 /// The keys to get, and how.
-pub struct Ask {
+pub struct GetJob {
     present: bool,
     /// Whether every byte of a value is read, or only the first eight, which measures the get
     /// alone.
@@ -27,9 +27,9 @@ pub struct Ask {
     time: Duration,
 }
 
-impl Ask {
+impl GetJob {
     /// `what` is `present`, `read`, `handed` or `absent`.
-    pub fn new(what: &str, batch: usize, threads: usize, millis: &str) -> Result<Ask> {
+    pub fn new(what: &str, batch: usize, threads: usize, millis: &str) -> Result<GetJob> {
         let (present, whole, hinted) = match what {
             "present" => (true, true, false),
             "read" => (true, true, true),
@@ -38,7 +38,7 @@ impl Ask {
             _ => return Err(format!("`{what}` is not present, read, handed or absent").into()),
         };
         let time = Duration::from_millis(millis.parse()?);
-        Ok(Ask {
+        Ok(GetJob {
             present,
             whole,
             hinted,
@@ -49,7 +49,7 @@ impl Ask {
     }
 
     /// The same with every byte of the values read, so that their folds can be compared.
-    pub fn reading_all(self) -> Result<Ask> {
+    pub fn reading_all(self) -> Result<GetJob> {
         if self.whole { Ok(self) } else { Err("the values of these gets are not read".into()) }
     }
 
@@ -156,10 +156,10 @@ pub fn check<S: Store>(records: &Records, store: &S, sample: u64) -> Result<()> 
 pub fn latency<S: Store>(
     records: &Records,
     store: &S,
-    ask: &Ask,
+    job: &GetJob,
     gets: usize,
 ) -> Result<(Vec<u32>, u64)> {
-    let keys = ask.keys(records, gets.min(KEYS));
+    let keys = job.keys(records, gets.min(KEYS));
     let mut handle = store.handle()?;
     let (mut sum, mut found) = (0u64, 0);
     // Touched in advance, so that no timed get includes a page fault.
@@ -172,11 +172,11 @@ pub fn latency<S: Store>(
         let now = Instant::now();
         nanos.push((now - before).as_nanos() as u32);
         before = now;
-        if now - start > ask.time {
+        if now - start > job.time {
             break;
         }
     }
-    ask.found(nanos.len(), found)?;
+    job.found(nanos.len(), found)?;
     nanos.sort_unstable();
     Ok((nanos, sum))
 }
@@ -194,21 +194,21 @@ pub struct Ran {
 }
 
 /// Gets keys until the time is over.
-pub fn run<S: Store>(records: &Records, store: &S, ask: &Ask) -> Result<Ran> {
-    let keys = ask.keys(records, KEYS);
-    let barrier = Barrier::new(ask.threads);
+pub fn run<S: Store>(records: &Records, store: &S, job: &GetJob) -> Result<Ran> {
+    let keys = job.keys(records, KEYS);
+    let barrier = Barrier::new(job.threads);
     let before = process::bytes_read();
     let one = |thread: usize| {
         let handle = store.handle();
         barrier.wait();
-        match ask.whole {
-            true => run_thread(&mut handle?, ask, &keys, thread, fold),
-            false => run_thread(&mut handle?, ask, &keys, thread, first),
+        match job.whole {
+            true => run_thread(&mut handle?, job, &keys, thread, fold),
+            false => run_thread(&mut handle?, job, &keys, thread, first),
         }
     };
     let ran: Result<Vec<(usize, Duration, Duration)>> = thread::scope(|scope| {
         let one = &one;
-        let threads = (0..ask.threads).map(|thread| scope.spawn(move || one(thread)));
+        let threads = (0..job.threads).map(|thread| scope.spawn(move || one(thread)));
         let threads: Vec<_> = threads.collect();
         threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked")?).collect()
     });
@@ -229,22 +229,22 @@ fn first(value: &[u8]) -> u64 {
 
 fn run_thread<H: Handle>(
     handle: &mut H,
-    ask: &Ask,
+    job: &GetJob,
     keys: &[Key],
     thread: usize,
     read: impl Fn(&[u8]) -> u64,
 ) -> Result<(usize, Duration, Duration)> {
     let (mut gets, mut found, mut sum) = (0, 0, 0u64);
     // The clock is read once per this many keys.
-    let step = ask.batch.max(64).min(keys.len());
-    let mut at = thread * (keys.len() / ask.threads);
+    let step = job.batch.max(64).min(keys.len());
+    let mut at = thread * (keys.len() / job.threads);
     let (cpu, start) = (process::thread_time(), Instant::now());
-    while start.elapsed() < ask.time {
+    while start.elapsed() < job.time {
         if at + step > keys.len() {
             at = 0;
         }
-        for batch in keys[at..at + step].chunks(ask.batch) {
-            if ask.batch == 1 {
+        for batch in keys[at..at + step].chunks(job.batch) {
+            if job.batch == 1 {
                 found += usize::from(handle.get(&batch[0], |v| sum = sum.wrapping_add(read(v)))?);
                 continue;
             }
@@ -252,7 +252,7 @@ fn run_thread<H: Handle>(
                 found += 1;
                 sum = sum.wrapping_add(read(value));
             };
-            match ask.hinted {
+            match job.hinted {
                 true => handle.read_many(batch, take)?,
                 false => handle.get_many(batch, take)?,
             }
@@ -262,6 +262,6 @@ fn run_thread<H: Handle>(
     }
     let (wall, cpu) = (start.elapsed(), process::thread_time().saturating_sub(cpu));
     std::hint::black_box(sum);
-    ask.found(gets, found)?;
+    job.found(gets, found)?;
     Ok((gets, wall, cpu))
 }

@@ -1,6 +1,6 @@
 //! The engine's side of the protocol: traits to implement, and the job loop.
 
-use super::answer::{self, Ask, Ran};
+use super::answer::{self, GetJob, Ran};
 use super::{Key, Records};
 use crate::lines::answer_jobs;
 use crate::{Result, process};
@@ -134,8 +134,8 @@ fn perform<S: Store>(
             writeln!(out, "checked\t{sample}")?;
         }
         ["latency", what, gets, millis] => {
-            let ask = Ask::new(what, 1, 1, millis)?.reading_all()?;
-            let (nanos, fold) = answer::latency(records, store, &ask, gets.parse()?)?;
+            let job = GetJob::new(what, 1, 1, millis)?.reading_all()?;
+            let (nanos, fold) = answer::latency(records, store, &job, gets.parse()?)?;
             let share = |share: f64| {
                 let place = (share * nanos.len() as f64).ceil() as usize;
                 nanos.get(place.max(1) - 1).copied().unwrap_or(0)
@@ -145,8 +145,8 @@ fn perform<S: Store>(
             writeln!(out, "latency\t{n}\t{fold}\t{p50}\t{p99}\t{p999}\t{max}")?;
         }
         ["run", what, batch, threads, millis] => {
-            let ask = Ask::new(what, batch.parse()?, threads.parse()?, millis)?;
-            let Ran { gets, wall, cpu, read } = answer::run(records, store, &ask)?;
+            let job = GetJob::new(what, batch.parse()?, threads.parse()?, millis)?;
+            let Ran { gets, wall, cpu, read } = answer::run(records, store, &job)?;
             writeln!(out, "ran\t{gets}\t{}\t{}\t{read}", wall.as_nanos(), cpu.as_nanos())?;
         }
         ["memory"] => {

@@ -118,7 +118,7 @@ pub fn run(prepared: &Prepared, options: &Options) -> Result<Figures> {
             let wait = Duration::from_secs(if turn == 0 { options.first } else { options.seconds });
             let over = AtomicBool::new(false);
             let (times, done) = thread::scope(|scope| -> Result<_> {
-                let ask = scope.spawn(|| queries(&readers, prepared, &over));
+                let query_thread = scope.spawn(|| queries(&readers, prepared, &over));
                 let watch = scope.spawn(|| readers.watch(&over));
                 let done = match is_busy {
                     true => {
@@ -132,7 +132,7 @@ pub fn run(prepared: &Prepared, options: &Options) -> Result<Figures> {
                 };
                 over.store(true, Ordering::Relaxed);
                 watch.join().map_err(|_| "the watcher panicked")??;
-                Ok((ask.join().map_err(|_| "the queries panicked")??, done?))
+                Ok((query_thread.join().map_err(|_| "the queries panicked")??, done?))
             })?;
             if turn == 0 {
                 figures.kinds = (1..=times.all.len()).map(|n| format!("Q{n}")).collect();

@@ -26,13 +26,13 @@ pub fn run(prepared: &Prepared, changes: i64) -> Result<Vec<Steps>> {
     let mut indexer = prepared.open()?;
     let collection = Collection::open(prepared.dir.join("collection"))?;
     collection.reader().warm()?;
-    let (wanted, asked) = channel();
+    let (wanted, stamps) = channel();
     let (seen, answers) = channel();
     let mut rng = Rng::new(7, 1, 0);
     thread::scope(|scope| {
         scope.spawn(|| {
             let seen = seen;
-            watch(&collection, asked).for_each(|at| _ = seen.send(at));
+            watch(&collection, stamps).for_each(|at| _ = seen.send(at));
         });
         let mut steps = Vec::new();
         for change in 0..changes {
@@ -66,9 +66,9 @@ pub fn run(prepared: &Prepared, changes: i64) -> Result<Vec<Steps>> {
 /// The time at which each change was seen.
 fn watch(
     collection: &Collection,
-    asked: Receiver<i64>,
+    stamps: Receiver<i64>,
 ) -> impl Iterator<Item = std::result::Result<Instant, firndb::Error>> {
-    asked.into_iter().map(|stamp| {
+    stamps.into_iter().map(|stamp| {
         let filter = eq("mileage", MILEAGE + stamp);
         while collection.reader().count(&filter)? == 0 {
             thread::sleep(POLL);

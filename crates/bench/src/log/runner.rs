@@ -182,10 +182,10 @@ impl<'a> Run<'a> {
         let write = self.options.write_millis.to_string();
         let count = self.records.count.to_string();
         let workload = self.records.workload.name();
-        self.child.ask(&["create", workload, &count, &text(&self.place.0)], "created", 0)?;
+        self.child.request(&["create", workload, &count, &text(&self.place.0)], "created", 0)?;
         self.written("fill", &["fill", &write], "filled")?;
         self.size("fill")?;
-        let checked = self.child.ask(&["check"], "checked", 1)?;
+        let checked = self.child.request(&["check"], "checked", 1)?;
         if self.child.number::<u64>(&checked[0])? != sum {
             return Err("the values are not those of the generator".into());
         }
@@ -244,7 +244,7 @@ impl<'a> Run<'a> {
                     Ok(rate) => self.found(format!("fio {threads} rate"), rate),
                     Err(error) => eprintln!("there are no figures of the disk itself: {error}"),
                 }
-                self.child.ask(&["reopen cold"], "reopened", 2)?;
+                self.child.request(&["reopen cold"], "reopened", 2)?;
                 let job = ["run", "present", &threads.to_string(), &millis.to_string()];
                 let ran = self.number(&job, "ran", 4)?;
                 self.found(format!("cold {threads} rate"), ran[0] / ran[1] * 1e9);
@@ -268,16 +268,16 @@ impl<'a> Run<'a> {
 
     /// Compares, closes and reopens; the last update must be present afterwards.
     fn reopen(&mut self) -> Result<()> {
-        self.child.ask(&["check"], "checked", 1)?;
+        self.child.request(&["check"], "checked", 1)?;
         let took = self.number(&["reopen"], "reopened", 2)?;
         self.found("close", took[0]);
         self.found("open", took[1]);
-        self.child.ask(&["check"], "checked", 1)?;
+        self.child.request(&["check"], "checked", 1)?;
         Ok(())
     }
 
     fn number(&mut self, job: &[&str], head: &str, count: usize) -> Result<Vec<f64>> {
-        let answer = self.child.ask(job, head, count)?;
+        let answer = self.child.request(job, head, count)?;
         answer.iter().map(|field| self.child.number(field)).collect()
     }
 
@@ -304,7 +304,7 @@ impl<'a> Run<'a> {
     }
 
     fn size(&mut self, what: &str) -> Result<()> {
-        let answer = self.child.ask(&["size"], "size", 3)?;
+        let answer = self.child.request(&["size"], "size", 3)?;
         let disk = self.child.number(&answer[0])?;
         let memory = self.child.number(&answer[1])?;
         self.found(format!("{what} disk"), disk);

@@ -47,7 +47,7 @@ impl Searcher {
     /// Opens the data set several times.
     pub fn open(&mut self, workload: Workload, dir: &Path, times: usize) -> Result<Opened> {
         let job = ["open", workload.name(), &text(dir), &times.to_string()];
-        let answer = self.0.ask(&job, "opened", 2)?;
+        let answer = self.0.request(&job, "opened", 2)?;
         let time = Duration::from_nanos(self.0.number(&answer[0])?);
         Ok(Opened { time, memory: self.0.number(&answer[1])? })
     }

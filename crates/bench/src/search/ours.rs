@@ -171,7 +171,7 @@ impl Engine for Ours {
         let (collection, other) = (Collection::open(dir)?, Collection::open(dir)?);
         other.reader().warm()?;
         let (mut times, mut swaps, mut after) = (Vec::new(), Vec::new(), Vec::new());
-        let usual = asked(&other.reader(), workload)?[0];
+        let usual = time_pages(&other.reader(), workload)?[0];
         // An odd number of rounds: the last one restores all documents.
         for round in 0..9 {
             let start = Instant::now();
@@ -189,7 +189,7 @@ impl Engine for Ours {
             let start = Instant::now();
             other.refresh()?;
             swaps.push([start.elapsed()]);
-            let [whole, slowest] = asked(&other.reader(), workload)?;
+            let [whole, slowest] = time_pages(&other.reader(), workload)?;
             after.push([whole.saturating_sub(usual), slowest]);
         }
         let [whole, added, put, commit] = median(&mut times);
@@ -200,7 +200,7 @@ impl Engine for Ours {
             ("of that, making and syncing the file".into(), put),
             (CHANGE.into(), commit),
             (SWITCH.into(), swap),
-            (format!("what {ASKED} pages after the switch take longer than before it"), more),
+            (format!("what {PAGES} pages after the switch take longer than before it"), more),
             ("the slowest of these pages".into(), slowest),
         ];
         Ok(named.map(|(name, took)| (name, took.as_nanos() as f64)).into())
@@ -213,12 +213,12 @@ pub const CHANGE: &str = "of that, the change";
 pub const SWITCH: &str = "a reader's switch to it, warm";
 
 /// Number of pages queried after a partition was replaced.
-const ASKED: u32 = 500;
+const PAGES: u32 = 500;
 
-/// The total time of [`ASKED`] pages, and the time of the slowest.
-fn asked(reader: &Reader, workload: Workload) -> Result<[Duration; 2]> {
+/// The total time of [`PAGES`] pages, and the time of the slowest.
+fn time_pages(reader: &Reader, workload: Workload) -> Result<[Duration; 2]> {
     let (mut whole, mut slowest) = (Duration::ZERO, Duration::ZERO);
-    for i in 0..ASKED {
+    for i in 0..PAGES {
         let filter = match workload {
             Workload::Cars => and([eq("region_id", i64::from(i % 200)), gte("price", 10_000i64)]),
             Workload::Table1 => eq("f", "0"),

@@ -41,25 +41,25 @@ impl Getter {
     pub fn open(&mut self, records: &Records, dir: &Path) -> Result<(f64, bool)> {
         let count = records.count.to_string();
         let job = ["open", records.workload.name(), &count, &text(dir)];
-        let answer = self.0.ask(&job, "opened", 2)?;
+        let answer = self.0.request(&job, "opened", 2)?;
         Ok((self.0.number(&answer[0])?, answer[1] == "1"))
     }
 
     /// Gets every record once: nanoseconds, and the fold of all values.
     pub fn warm(&mut self) -> Result<(f64, u64)> {
-        let answer = self.0.ask(&["warm"], "warmed", 2)?;
+        let answer = self.0.request(&["warm"], "warmed", 2)?;
         Ok((self.0.number(&answer[0])?, self.0.number(&answer[1])?))
     }
 
     /// Makes the engine compare a sample with the generator.
     pub fn check(&mut self, sample: u64) -> Result<()> {
-        self.0.ask(&["check", &sample.to_string()], "checked", 1).map(drop)
+        self.0.request(&["check", &sample.to_string()], "checked", 1).map(drop)
     }
 
     /// Times gets individually.
     pub fn latency(&mut self, what: &str, gets: usize, millis: u64) -> Result<Latency> {
         let job = ["latency", what, &gets.to_string(), &millis.to_string()];
-        let answer = self.0.ask(&job, "latency", 6)?;
+        let answer = self.0.request(&job, "latency", 6)?;
         let number = |place: usize| self.0.number(&answer[place]);
         Ok(Latency {
             gets: self.0.number(&answer[0])?,
@@ -72,7 +72,7 @@ impl Getter {
     pub fn run(&mut self, what: &str, batch: usize, threads: usize, millis: u64) -> Result<Rate> {
         let [batch, threads_text, millis] =
             [batch.to_string(), threads.to_string(), millis.to_string()];
-        let answer = self.0.ask(&["run", what, &batch, &threads_text, &millis], "ran", 4)?;
+        let answer = self.0.request(&["run", what, &batch, &threads_text, &millis], "ran", 4)?;
         let number = |place: usize| self.0.number::<f64>(&answer[place]);
         let (gets, wall, cpu, read) = (number(0)?, number(1)?, number(2)?, number(3)?);
         Ok(Rate { cpu: cpu / gets, per_second: gets / wall * 1e9, read: read / gets })
@@ -80,7 +80,7 @@ impl Getter {
 
     /// Current memory: anonymous bytes, and file-backed bytes.
     pub fn memory(&mut self) -> Result<(f64, f64)> {
-        let answer = self.0.ask(&["memory"], "memory", 2)?;
+        let answer = self.0.request(&["memory"], "memory", 2)?;
         Ok((self.0.number(&answer[0])?, self.0.number(&answer[1])?))
     }
 }

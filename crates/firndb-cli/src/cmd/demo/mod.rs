@@ -5,7 +5,7 @@ mod feeds;
 mod fetch;
 mod flights;
 mod generate;
-mod questions;
+mod queries;
 mod swap;
 
 use super::load::progress_bar;
@@ -46,14 +46,14 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     bar.finish_and_clear();
     print_build(&mut out, &dir, &collection.reader(), start, json)?;
     let shown = dir.display().to_string();
-    let asked = questions::ask_all(&mut out, &collection.reader(), &shown, json)?;
+    let answered = queries::run_all(&mut out, &collection.reader(), &shown, json)?;
     swap::run(&mut out, &collection, &mut rows, json)?;
     feeds::run(&mut out, &csv, &args.dir, &progress_bar(None), json)?;
     let start = Instant::now();
     collection.reader().verify()?;
     if !json {
         let bytes = bytes_of(&collection.reader());
-        let checked = format!("{asked} questions answered; all {} checked", size(bytes));
+        let checked = format!("{answered} questions answered; all {} checked", size(bytes));
         out.line(format!("{checked} in {}.", time(start.elapsed())))?;
         if args.keep {
             out.line(format!("Go on: firn search query {shown} \"dest = 'SFO'\""))?;
@@ -115,7 +115,7 @@ fn print_build(
     json: bool,
 ) -> Result<()> {
     let built = start.elapsed();
-    let (_, opening) = questions::timed(|| Collection::open(dir))?;
+    let (_, opening) = queries::timed(|| Collection::open(dir))?;
     let partitions = reader.partitions().len() as u64;
     if json {
         out.json(&json!({

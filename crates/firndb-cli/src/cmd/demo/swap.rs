@@ -1,7 +1,7 @@
 //! The end of the demo: a month is replaced while a thread queries, and no answer is wrong.
 
 use super::flights::{self, CORRECTED_CARRIER, CORRECTED_MONTH, CORRECTION};
-use super::questions::minutes;
+use super::queries::minutes;
 use crate::failure::Result;
 use crate::output::{Out, plural, thousands, time};
 use firndb::search::{Aggregate, Collection, Filter, query};
@@ -23,9 +23,9 @@ pub fn run(out: &mut Out, collection: &Collection, rows: &mut [Row], json: bool)
     let name = format!("2013-{CORRECTED_MONTH:02}");
     let filter =
         query::and([query::eq("month", CORRECTED_MONTH), query::eq("carrier", CORRECTED_CARRIER)]);
-    let ask = |collection: &Collection| collection.reader().aggregate(&filter, "dep_delay");
+    let kind = |collection: &Collection| collection.reader().aggregate(&filter, "dep_delay");
     let old_reader = collection.reader();
-    let old = ask(collection)?;
+    let old = kind(collection)?;
     let stop = AtomicBool::new(false);
     let start = Instant::now();
     let (replaced, elapsed, seen) = std::thread::scope(|scope| {
@@ -39,7 +39,7 @@ pub fn run(out: &mut Out, collection: &Collection, rows: &mut [Row], json: bool)
     });
     replaced?;
     let seen = seen.map_err(|_| Error::new(ErrorKind::Failed, "the reading thread panicked"))?;
-    let new = ask(collection)?;
+    let new = kind(collection)?;
     let count = |answer: &Aggregate| {
         seen.answers.iter().find(|(seen, _)| seen == answer).map_or(0, |(_, count)| *count)
     };

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 const REPEATS: usize = 7;
 
 /// A query: what it is about, and how it is run.
-struct Question {
+struct DemoQuery {
     about: &'static str,
-    ask: Ask,
+    kind: Kind,
 }
 
-enum Ask {
+enum Kind {
     /// A page of documents of a query, showing these fields.
     Find(&'static str, &'static [&'static str]),
     /// A page of the query by `skip`, and the same page by the cursor of the page before it.
@@ -31,76 +31,76 @@ enum Ask {
 const LATE_DELTA: &str =
     "carrier = 'DL' and dest = 'ATL' and tags = 'late' order by dep_delay desc limit 5";
 
-const QUESTIONS: [Question; 13] = [
-    Question {
+const QUERIES: [DemoQuery; 13] = [
+    DemoQuery {
         about: "The latest Delta flights to Atlanta",
-        ask: Ask::Find(LATE_DELTA, &["month", "day", "origin", "tailnum", "dep_delay", "tags"]),
+        kind: Kind::Find(LATE_DELTA, &["month", "day", "origin", "tailnum", "dep_delay", "tags"]),
     },
-    Question {
+    DemoQuery {
         about: "Carriers and destinations of flights that leave two hours late",
-        ask: Ask::Facets("dep_delay >= 120", &["carrier", "dest"], false),
+        kind: Kind::Facets("dep_delay >= 120", &["carrier", "dest"], false),
     },
-    Question {
+    DemoQuery {
         about: "United and JetBlue from JFK, and what another choice of either would give",
-        ask: Ask::Facets(
+        kind: Kind::Facets(
             "carrier in ('UA', 'B6') and origin = 'JFK'",
             &["carrier", "origin"],
             true,
         ),
     },
-    Question {
+    DemoQuery {
         about: "A year of ExpressJet's delays",
-        ask: Ask::Group("carrier = 'EV'", &["month"], &["dep_delay"]),
+        kind: Kind::Group("carrier = 'EV'", &["month"], &["dep_delay"]),
     },
-    Question {
+    DemoQuery {
         about: "Medium hauls that left between seven and eight in the morning",
-        ask: Ask::Find(
+        kind: Kind::Find(
             "distance between 1000 and 1500 and dep_time >= 700 and dep_time < 800 \
              order by distance desc limit 5",
             &["distance", "dep_time", "carrier", "origin", "dest"],
         ),
     },
-    Question {
+    DemoQuery {
         about: "Deep in a list: what comes after the first 100,000 of JFK by delay",
-        ask: Ask::Deep(
+        kind: Kind::Deep(
             "origin = 'JFK' order by dep_delay desc, time_hour skip 100000 limit 5",
             &["dep_delay", "time_hour", "carrier", "dest"],
         ),
     },
-    Question {
+    DemoQuery {
         about: "Aircraft whose registration starts with N14",
-        ask: Ask::Facets("tailnum prefix 'N14'", &["tailnum"], false),
+        kind: Kind::Facets("tailnum prefix 'N14'", &["tailnum"], false),
     },
-    Question {
+    DemoQuery {
         about: "Flights that never left, by month",
-        ask: Ask::Group("not exists dep_time", &["month"], &[]),
+        kind: Kind::Group("not exists dep_time", &["month"], &[]),
     },
-    Question {
+    DemoQuery {
         about: "Flights across the continent that left very late on a weekend",
-        ask: Ask::Count("tags = 'very late' and tags = 'long haul' and tags = 'weekend'"),
+        kind: Kind::Count("tags = 'very late' and tags = 'long haul' and tags = 'weekend'"),
     },
-    Question {
+    DemoQuery {
         about: "San Francisco in July: by carrier, the latest first",
-        ask: Ask::Find(
+        kind: Kind::Find(
             "month = 7 and dest = 'SFO' order by carrier, dep_delay desc limit 5",
             &["carrier", "dep_delay", "day", "origin", "tags"],
         ),
     },
-    Question {
+    DemoQuery {
         about: "The blizzard of February 8 and 9: what became of the flights",
-        ask: Ask::Facets(
+        kind: Kind::Facets(
             "time_hour >= '2013-02-08T05:00:00Z' and time_hour < '2013-02-10T05:00:00Z'",
             &["tags"],
             false,
         ),
     },
-    Question {
+    DemoQuery {
         about: "Evening flights that arrived an hour late or more, by airport",
-        ask: Ask::Group("arr_delay >= 60 and hour >= 20", &["origin"], &["arr_delay"]),
+        kind: Kind::Group("arr_delay >= 60 and hour >= 20", &["origin"], &["arr_delay"]),
     },
-    Question {
+    DemoQuery {
         about: "How the first of these questions was answered",
-        ask: Ask::Explain(LATE_DELTA),
+        kind: Kind::Explain(LATE_DELTA),
     },
 ];
 
@@ -112,51 +112,51 @@ struct Answer {
 }
 
 /// Runs all queries and prints the answers. Returns their number.
-pub fn ask_all(out: &mut Out, reader: &Reader, dir: &str, json: bool) -> Result<usize> {
-    for (number, question) in (1..).zip(&QUESTIONS) {
-        let command = question.ask.command(dir);
-        let answer = question.ask.answer(reader)?;
+pub fn run_all(out: &mut Out, reader: &Reader, dir: &str, json: bool) -> Result<usize> {
+    for (number, query) in (1..).zip(&QUERIES) {
+        let command = query.kind.command(dir);
+        let answer = query.kind.answer(reader)?;
         if json {
             let micros = answer.time.as_secs_f64() * 1e6;
             out.json(&json!({
-                "question": question.about,
+                "question": query.about,
                 "command": command,
                 "micros": micros,
                 "answer": answer.json,
             }))?;
         } else {
-            out.line(format!("{number}. {}\n   {command}\n", question.about))?;
+            out.line(format!("{number}. {}\n   {command}\n", query.about))?;
             answer.lines.iter().try_for_each(|line| out.line(line))?;
             out.line(format!("median of {REPEATS}: {}\n", time(answer.time)))?;
         }
     }
-    Ok(QUESTIONS.len())
+    Ok(QUERIES.len())
 }
 
-impl Ask {
+impl Kind {
     /// The equivalent command line.
     fn command(&self, dir: &str) -> String {
         match self {
-            Ask::Find(text, fields) | Ask::Deep(text, fields) => {
+            Kind::Find(text, fields) | Kind::Deep(text, fields) => {
                 format!("firn search query {dir} \"{text}\" --fields {}", fields.join(","))
             }
-            Ask::Count(text) => format!("firn search count {dir} \"{text}\""),
-            Ask::Facets(text, by, disjunctive) => {
+            Kind::Count(text) => format!("firn search count {dir} \"{text}\""),
+            Kind::Facets(text, by, disjunctive) => {
                 let flag = if *disjunctive { " --disjunctive" } else { "" };
                 format!("firn search facets {dir} \"{text}\" --by {} --top 5{flag}", by.join(","))
             }
-            Ask::Group(text, by, fields) => {
+            Kind::Group(text, by, fields) => {
                 let agg = if fields.is_empty() { "" } else { " --agg " };
                 let (by, fields) = (by.join(","), fields.join(","));
                 format!("firn search group {dir} \"{text}\" --by {by}{agg}{fields}")
             }
-            Ask::Explain(text) => format!("firn search explain {dir} \"{text}\""),
+            Kind::Explain(text) => format!("firn search explain {dir} \"{text}\""),
         }
     }
 
     fn answer(&self, reader: &Reader) -> Result<Answer> {
         match self {
-            Ask::Find(text, fields) => {
+            Kind::Find(text, fields) => {
                 let query = query_of(text, reader.schema())?.with_count();
                 let (page, time) = timed(|| reader.search(&query))?;
                 let mut answer = page_answer(reader, &page.hits, fields, time)?;
@@ -165,15 +165,15 @@ impl Ask {
                 answer.json["count"] = Json::from(count);
                 Ok(answer)
             }
-            Ask::Deep(text, fields) => deep(reader, &query_of(text, reader.schema())?, fields),
-            Ask::Count(text) => {
+            Kind::Deep(text, fields) => deep(reader, &query_of(text, reader.schema())?, fields),
+            Kind::Count(text) => {
                 let filter = filter_of(text, reader.schema())?;
                 let (count, time) = timed(|| reader.count(&filter))?;
                 let lines = vec![plural(count, "document")];
                 Ok(Answer { lines, json: json!({ "count": count }), time })
             }
-            Ask::Facets(text, by, disjunctive) => facets_answer(reader, text, by, *disjunctive),
-            Ask::Group(text, by, aggregates) => {
+            Kind::Facets(text, by, disjunctive) => facets_answer(reader, text, by, *disjunctive),
+            Kind::Group(text, by, aggregates) => {
                 let owned = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
                 let filter = filter_of(text, reader.schema())?;
                 let by = GroupBy { fields: owned(by), aggregates: owned(aggregates) };
@@ -182,7 +182,7 @@ impl Ask {
                 let json = groups.iter().map(|g| group::as_json(g, &by)).collect();
                 Ok(Answer { lines, json, time })
             }
-            Ask::Explain(text) => {
+            Kind::Explain(text) => {
                 let query = query_of(text, reader.schema())?;
                 let (explain, time) = timed(|| reader.explain(&query))?;
                 let lines = explain.to_string().lines().map(str::to_string).collect();
