@@ -87,7 +87,7 @@ pub struct Grid {
     /// Maximum number of characters per cell.
     limit: usize,
     /// Alignments and widths of the columns of the rows already taken.
-    begun: Option<(Vec<CellAlignment>, Vec<u16>)>,
+    layout: Option<(Vec<CellAlignment>, Vec<u16>)>,
 }
 
 /// Rows that a grid of unbounded length holds at a time.
@@ -96,11 +96,11 @@ const PART: usize = 4096;
 impl Grid {
     pub fn new(headers: impl IntoIterator<Item = impl Display>) -> Grid {
         let headers = headers.into_iter().map(|header| visible(&header.to_string(), 60)).collect();
-        Grid { headers, rows: Vec::new(), limit: 60, begun: None }
+        Grid { headers, rows: Vec::new(), limit: 60, layout: None }
     }
 
     /// Shows cells in full, whatever their length.
-    pub fn whole(mut self) -> Grid {
+    pub fn untruncated(mut self) -> Grid {
         self.limit = usize::MAX;
         self
     }
@@ -120,13 +120,13 @@ impl Grid {
         let (table, sides) = (self.table(), self.sides());
         let widths = table.column_max_content_widths();
         self.rows.clear();
-        self.begun = Some((sides, widths));
+        self.layout = Some((sides, widths));
         Some(lines_of(&table))
     }
 
     /// Whether nothing is left to print.
     pub fn is_done(&self) -> bool {
-        self.begun.is_some() && self.rows.is_empty()
+        self.layout.is_some() && self.rows.is_empty()
     }
 
     fn sides(&self) -> Vec<CellAlignment> {
@@ -137,7 +137,7 @@ impl Grid {
                 false => CellAlignment::Left,
             }
         };
-        match &self.begun {
+        match &self.layout {
             Some((sides, _)) => sides.clone(),
             None => (0..self.headers.len()).map(side).collect(),
         }
@@ -151,11 +151,11 @@ impl Grid {
         };
         let mut table = Table::new();
         table.load_style(PLAIN);
-        if self.begun.is_none() {
+        if self.layout.is_none() {
             table.set_header(align(&self.headers));
         }
         table.add_rows(self.rows.iter().map(align));
-        if let Some((_, widths)) = &self.begun {
+        if let Some((_, widths)) = &self.layout {
             for (column, width) in table.column_iter_mut().zip(widths) {
                 let width = Width::Fixed(width.saturating_add(column.padding_width()));
                 column.set_constraint(ColumnConstraint::LowerBoundary(width));
@@ -303,15 +303,17 @@ mod tests {
 
     #[test]
     fn parts_of_a_grid_keep_the_column_widths() {
-        let (mut grid, mut text, mut whole) = (Grid::new(["a", "b"]), String::new(), Vec::new());
+        let (mut grid, mut text, mut untruncated) =
+            (Grid::new(["a", "b"]), String::new(), Vec::new());
         for i in 0..3 * PART {
             grid.row([format!("{:03}", i % 1000), "x".repeat(i % 7)]);
-            whole.push(format!(" {:03}   {}", i % 1000, "x".repeat(i % 7)).trim_end().to_string());
+            untruncated
+                .push(format!(" {:03}   {}", i % 1000, "x".repeat(i % 7)).trim_end().to_string());
             text.extend(grid.part().map(|part| part + "\n"));
         }
         assert!(grid.is_done());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[..2], ["   a   b", "--------------"]);
-        assert_eq!(lines[2..], whole);
+        assert_eq!(lines[2..], untruncated);
     }
 }

@@ -123,9 +123,10 @@ fn kept(path: &Path, options: &Options, engines: &[Figures]) -> Option<Vec<Figur
     let kept: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     let found: Option<Vec<Figures>> =
         kept["engines"].as_array()?.iter().map(Figures::from_json).collect();
-    let who = |figures: &Figures| (figures.name.clone(), figures.version.clone());
+    let identity = |figures: &Figures| (figures.name.clone(), figures.version.clone());
     found.filter(|found| {
-        kept["method"] == method(options) && found.iter().map(who).eq(engines.iter().map(who))
+        kept["method"] == method(options)
+            && found.iter().map(identity).eq(engines.iter().map(identity))
     })
 }
 
@@ -171,7 +172,7 @@ fn run_pass(
             let more = turns.held() + job.memory() as f64;
             if i + 1 == group.len() || more > job.options.memory as f64 {
                 let names = turns.names().join(", ");
-                eprintln!("{workload}, pass {pass} of {PASSES}, in turns: {names}");
+                eprintln!("{workload}, pass {pass} of {PASSES}, interleaved: {names}");
                 let turns = std::mem::take(&mut turns);
                 let measured = turns.measure(pass, job.options.effort, expected)?;
                 measured.into_iter().for_each(|(index, found)| engines[index].join(found));
@@ -205,11 +206,11 @@ impl Expected {
 
     /// Compares with the answers of earlier engines to the same number of keys of a kind.
     pub fn check_fold(&mut self, of: (&'static str, usize), fold: u64, name: &str) -> Result<()> {
-        let (known, who) = self.folds.entry(of).or_insert_with(|| (fold, name.into()));
+        let (known, first) = self.folds.entry(of).or_insert_with(|| (fold, name.into()));
         if *known != fold {
             let (what, gets) = of;
             return Err(format!(
-                "the values of {gets} {what} keys fold to {fold:016x}, those of {who} to \
+                "the values of {gets} {what} keys fold to {fold:016x}, those of {first} to \
                  {known:016x}"
             )
             .into());

@@ -65,7 +65,7 @@ fn items_as_table(items: &[InspectedItem]) -> Grid {
             names.push(name);
         }
     }
-    let mut grid = Grid::new(["name", "size"].iter().chain(&names)).whole();
+    let mut grid = Grid::new(["name", "size"].iter().chain(&names)).untruncated();
     for item in items {
         let fact = |name: &&str| {
             let found = item.facts.iter().find(|(known, _)| known == name);

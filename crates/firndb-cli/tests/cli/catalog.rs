@@ -79,11 +79,11 @@ fn a_pulled_version_is_identical() {
     sandbox.firn("catalog watch c docs other-cache --versions 1").fails(6, "the manifest names");
     sandbox.firn("catalog publish c docs docs").ok();
     sandbox.firn("catalog verify c docs").fails(6, "not the file");
-    let mended = sandbox.firn("catalog publish c docs docs --verify").ok();
+    let repaired = sandbox.firn("catalog publish c docs docs --verify").ok();
     assert!(
-        mended.out.contains("1 file of the version before missing or damaged"),
+        repaired.out.contains("1 file of the version before missing or damaged"),
         "{}",
-        mended.out
+        repaired.out
     );
     sandbox.firn("catalog verify c docs").ok();
 }

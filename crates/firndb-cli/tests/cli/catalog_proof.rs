@@ -104,7 +104,7 @@ impl World<'_> {
     /// Pins versions, and reads them while they are pinned.
     fn pin(&self, random: &mut Random) {
         let mut held: Vec<u64> = Vec::new();
-        let whole = |number: u64| {
+        let check_intact = |number: u64| {
             self.sandbox.firn(&format!("catalog verify c words {number}")).ok();
         };
         for _ in 0..self.rounds {
@@ -114,13 +114,13 @@ impl World<'_> {
             if !held.contains(&number) && output(self.sandbox, random, &line, &[3, 4]).is_some() {
                 held.push(number);
             }
-            held.iter().for_each(|&number| whole(number));
+            held.iter().for_each(|&number| check_intact(number));
             if held.len() > 3 {
                 let number = held.remove(random.below(held.len() as u64) as usize);
                 self.sandbox.firn(&format!("catalog pin c words {number} --remove")).ok();
             }
         }
-        held.iter().for_each(|&number| whole(number));
+        held.iter().for_each(|&number| check_intact(number));
     }
 
     /// A reader that is killed over and over never goes back to an older version.

@@ -22,7 +22,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         out.json(&as_json(&stats, schema, metadata))?;
         return Ok(out.finish()?);
     }
-    let mut grid = Grid::new(["what", "value"]).whole();
+    let mut grid = Grid::new(["what", "value"]).untruncated();
     for (name, value) in facts(&stats) {
         grid.row([name.to_string(), value]);
     }

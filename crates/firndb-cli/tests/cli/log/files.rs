@@ -143,8 +143,8 @@ fn directories_and_compressed_files_are_loaded() {
 fn an_interrupted_creation_can_be_repeated() {
     let sandbox = Sandbox::new();
     let segment = "segment-00000000000000000001.log";
-    let begun = [("lock", ""), (segment, ""), (segment, "\0\0\0\0")];
-    for (n, (name, bytes)) in begun.into_iter().enumerate() {
+    let leftovers = [("lock", ""), (segment, ""), (segment, "\0\0\0\0")];
+    for (n, (name, bytes)) in leftovers.into_iter().enumerate() {
         for command in ["log put s k v", "log load s in.txt"] {
             let command = command.replace(" s ", &format!(" s{n} "));
             sandbox.write("in.txt", "k\tv\n");

@@ -22,14 +22,14 @@ struct Case {
     wanted: fn(&mut Content),
 }
 
-const WHOLE: Case = Case { name: "", change: |_| {}, codes: [0, 0], message: "", wanted: |_| {} };
+const INTACT: Case = Case { name: "", change: |_| {}, codes: [0, 0], message: "", wanted: |_| {} };
 
-fn whole() -> Vec<Case> {
+fn intact() -> Vec<Case> {
     vec![
-        Case { name: "keys", ..WHOLE },
-        Case { name: "ver", ..WHOLE },
-        Case { name: "revive_one_file", ..WHOLE },
-        Case { name: "kill_mix", message: "HaloDB did not close", ..WHOLE },
+        Case { name: "keys", ..INTACT },
+        Case { name: "ver", ..INTACT },
+        Case { name: "revive_one_file", ..INTACT },
+        Case { name: "kill_mix", message: "HaloDB did not close", ..INTACT },
         // HaloDB's repair stops at the empty value. All records are intact.
         Case {
             name: "emptyvals_unclean",
@@ -43,16 +43,16 @@ fn whole() -> Vec<Case> {
                 }
                 assert_eq!(content.len(), 100);
             },
-            ..WHOLE
+            ..INTACT
         },
-        Case { name: "keys", change: |dir| remove_all(dir, "index"), ..WHOLE },
-        Case { name: "revive_one_file", change: |dir| remove_all(dir, "index"), ..WHOLE },
+        Case { name: "keys", change: |dir| remove_all(dir, "index"), ..INTACT },
+        Case { name: "revive_one_file", change: |dir| remove_all(dir, "index"), ..INTACT },
         Case {
             name: "keys",
             change: |dir| {
                 ["META", "LOCK"].iter().for_each(|f| fs::remove_file(dir.join(f)).unwrap())
             },
-            ..WHOLE
+            ..INTACT
         },
     ]
 }
@@ -64,7 +64,7 @@ fn incomplete() -> Vec<Case> {
             name: "ver_nodata",
             codes: [6, 0],
             message: "`key56`, `key57`, `key58`, `key59`",
-            ..WHOLE
+            ..INTACT
         },
         Case {
             name: "ver",
@@ -85,7 +85,7 @@ fn incomplete() -> Vec<Case> {
                 let key = 0x3499_58b1_3d62_8953_u64.to_be_bytes().to_vec();
                 assert!(content.insert(key, b"j4599-455-xxxxxxxxxxxxxxxxxx".to_vec()).is_none());
             },
-            ..WHOLE
+            ..INTACT
         },
         Case {
             name: "revive_one_file",
@@ -156,7 +156,7 @@ fn snapshot(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 #[test]
 fn imports_equal_the_output_of_halodb() {
-    for (number, case) in whole().into_iter().chain(incomplete()).enumerate() {
+    for (number, case) in intact().into_iter().chain(incomplete()).enumerate() {
         let what = format!("case {number}, {}", case.name);
         let sandbox = Sandbox::new();
         let dir = sandbox.path("h");

@@ -36,7 +36,7 @@ pub fn refusal(found: &Report) -> Option<Error> {
         reasons.push(format!("and so on: in all, the newest records of {all} in {files} files"));
     }
     let message = format!(
-        "{}. Nothing was imported. Use a copy of the directory that is whole, if there is one; \
+        "{}. Nothing was imported. Use an undamaged copy of the directory, if there is one; \
          --on-error skip imports the rest, without keys whose newest record is lost",
         reasons.join("; ")
     );
