@@ -147,7 +147,8 @@ pub fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Offsets at which `word` occurs in `text` as a whole word.
+/// Offsets at which `word` occurs in `text` as a whole word; ends of `word` that are punctuation
+/// may touch any character.
 pub fn find_word<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let joins = |outside: Option<char>, inside: Option<char>| {
         outside.is_some_and(is_word) && inside.is_some_and(is_word)

@@ -33,7 +33,7 @@ fn the_demo_prints_text_and_keeps_its_collection() {
     assert!(out.contains("1. The latest Delta flights to Atlanta"), "{out}");
     assert!(out.contains("0 failed") && out.contains("the same page"), "{out}");
     assert_eq!(sandbox.firn("search count d/flights").ok().out, "5000\n");
-    // Other files in the demo's directory are left alone.
+    // The demo refuses a directory with other files in it.
     sandbox.write("d/flights/notes", "x");
     sandbox.firn("demo --generated --flights 5000 --dir d").fails(4, "another directory");
     std::fs::remove_file(sandbox.path("d/flights/notes")).unwrap();

@@ -211,7 +211,7 @@ fn commands_refuse_to_change_the_collection_of_an_index() {
     sandbox.firn("catalog publish c docs x/collection").ok();
     sandbox.firn("catalog pull c docs copy").ok();
     sandbox.firn("search remove copy north").ok();
-    // So may a copy, once the user confirms it.
+    // A plain copy may be changed once its file `owned-by-index` is removed.
     let mut copy = std::process::Command::new("cp");
     copy.args(["-r", "x/collection", "y"]).current_dir(&sandbox.0);
     assert!(copy.status().unwrap().success());

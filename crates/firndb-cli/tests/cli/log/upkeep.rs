@@ -43,7 +43,7 @@ fn compaction_reclaims_space_and_keeps_every_record() {
 
 #[test]
 fn compaction_counts_every_segment_that_it_removes() {
-    // Background compaction of stale segments used to reduce the count.
+    // Without background compaction, which would compact some segments before the command does.
     let sandbox = Sandbox::new();
     let mut options = Options::default();
     options.background = false;
