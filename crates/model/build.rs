@@ -1,4 +1,4 @@
-//! Tells the library's files that they are a part of this crate.
+//! Sets the cfg under which the library's files are compiled as a part of this crate.
 
 fn main() {
     println!("cargo::rustc-cfg=firndb_model");

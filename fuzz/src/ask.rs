@@ -1,4 +1,4 @@
-//! Asks a reader for everything that the public API has, with values that its documents have.
+//! Calls every query method of a reader, with values that its documents have.
 
 use crate::mutate::Rng;
 use firndb::search::query::{all, and, asc, between, desc, eq, exists, gt, is_in, lte, not, or};
@@ -9,12 +9,12 @@ use firndb::search::{
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// Questions for each input.
+/// Queries per input.
 const QUESTIONS: usize = 8;
-/// Matches that are looked at.
+/// Maximum number of matches read.
 const LIMIT: u64 = 40;
 
-/// A value of a type that documents may have.
+/// A random value of a type that documents may have.
 fn value(rng: &mut Rng, ty: Type) -> Value {
     let number = match rng.below(4) {
         0 => rng.next() >> rng.below(64),
@@ -32,11 +32,11 @@ fn value(rng: &mut Rng, ty: Type) -> Value {
     }
 }
 
-/// What is asked of a reader, and of which fields.
+/// Generates queries for a reader and its fields.
 struct Asker<'a> {
     rng: Rng,
     reader: &'a Reader,
-    /// Names, types and whether one can order by them.
+    /// Names, types and whether the field is sortable.
     fields: Vec<(String, Type, bool)>,
 }
 
@@ -46,7 +46,7 @@ impl Asker<'_> {
         (name.clone(), *ty)
     }
 
-    /// A value that a document has, or any.
+    /// A value that a document has, or a random one.
     fn value(&mut self, name: &str, ty: Type) -> Value {
         let partitions = self.reader.partitions().len();
         let hit = Hit { partition: self.rng.below(partitions) as u32, doc: self.rng.next() as u32 };
@@ -121,7 +121,7 @@ impl Asker<'_> {
         }
     }
 
-    /// Two pages, and everything of the hits of the first.
+    /// Reads two pages, and everything that can be read of the hits of the first.
     fn page(&mut self, filter: Filter) {
         let reader = self.reader;
         let mut query = Query { order: self.order(), ..Query::new(filter).limit(LIMIT) };
@@ -147,9 +147,9 @@ impl Asker<'_> {
     }
 }
 
-/// Asks; which questions depends on the seed.
+/// Runs queries, chosen by the seed.
 pub fn ask(reader: &Reader, seed: u64) {
-    // Far more than any answer takes; what takes longer is a hang, which libFuzzer notices.
+    // Far longer than any query takes; libFuzzer reports what exceeds it as a hang.
     let reader = &reader.with_deadline(Instant::now() + Duration::from_secs(60));
     let _ = (reader.is_empty(), reader.partitions());
     let fields = reader.schema().fields().iter();

@@ -1,5 +1,5 @@
-//! The envelope of frozen files, taken apart and put together with checksums that fit. The layout
-//! is at the head of `crates/firndb/src/disk/envelope.rs`.
+//! Parses and rebuilds the envelope of frozen files, with matching checksums. The layout is
+//! described in `crates/firndb/src/disk/envelope.rs`.
 
 use crate::mutate::{Rng, in_place, plain, put, resize};
 use std::ops::Range;
@@ -10,16 +10,16 @@ const EDGE: usize = 64;
 const ENTRY: usize = 32;
 const BY_BLOCKS: u32 = 1;
 const PAGE: usize = 4096;
-/// Bytes of raw payloads, and of an index, under one checksum.
+/// Bytes covered by one checksum, for raw payloads and for an index.
 const PIECE: usize = 1 << 16;
-/// Bytes that a section may grow by in one mutation.
+/// Maximum growth of a section per mutation, in bytes.
 const ROOM: usize = 64;
 
 const PARTITION: u32 = 1;
 const TABLE: u32 = 3;
 const APPROXIMATE: u32 = 6;
 
-/// A section with the bytes it is aligned to.
+/// A section with its alignment.
 pub struct Section {
     pub id: u32,
     flags: u32,
@@ -60,7 +60,7 @@ impl File {
         Some(File { kind: u32_at(data, 8)?, version: u32_at(data, 12)?, sections })
     }
 
-    /// The bytes of the file; its sections stand in the order they stood in.
+    /// The bytes of the file, with the sections in their original order.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(&MAGIC);
@@ -106,7 +106,7 @@ impl File {
         self.sections.iter().position(|section| section.id == id)
     }
 
-    /// Mutates the section with this number, and computes the checksums that belong to its blocks.
+    /// Mutates this section, and recomputes the checksums of its blocks.
     fn mutate(&mut self, rng: &mut Rng, i: usize) {
         if self.sections[i].flags & BY_BLOCKS == 0 {
             match rng.one_in(2) {
@@ -122,7 +122,7 @@ impl File {
         let guard = &guards[rng.below(guards.len())];
         let (range, skip) = (guard.range.clone(), if guard.sum.is_none() { 4 } else { 0 });
         let block = &mut self.sections[i].bytes[range];
-        // The heads of blocks are a small part of their bytes, and steer how the rest is read.
+        // Headers are a small part of a block's bytes, and determine how the rest is parsed.
         let end = if rng.one_in(2) { block.len() } else { block.len().min(128) };
         in_place(rng, &mut block[skip.min(end)..end]);
         let block = &self.sections[i].bytes[guard.range.clone()];
@@ -141,7 +141,7 @@ impl File {
         }
     }
 
-    /// The blocks of a section that have checksums of their own, found by their checksums.
+    /// The blocks of a section that have checksums, located by their checksums.
     fn guards(&self, i: usize) -> Vec<Guard> {
         let (bytes, id) = (&self.sections[i].bytes, self.sections[i].id);
         match (self.kind, id) {
@@ -157,7 +157,7 @@ impl File {
     }
 }
 
-/// Bytes under one checksum.
+/// Bytes covered by one checksum.
 struct Guard {
     range: Range<usize>,
     number: u64,
@@ -169,7 +169,7 @@ fn block_sum(body: &[u8], number: u64) -> u32 {
     (xxh3_64(body) ^ number) as u32
 }
 
-/// Blocks of a table: they begin at multiples of 16, and each begins with its checksum.
+/// Blocks of a table: they start at multiples of 16, each with its checksum first.
 fn blocks(bytes: &[u8]) -> Vec<Guard> {
     let (mut found, mut at) = (Vec::new(), 0);
     while let Some(sum) = u32_at(bytes, at) {
@@ -188,7 +188,7 @@ fn blocks(bytes: &[u8]) -> Vec<Guard> {
     found
 }
 
-/// Pieces of equal length, with their checksums in a section of their own.
+/// Pieces of equal length, with their checksums in a separate section.
 fn pieces(bytes: &[u8], sums: usize) -> Vec<Guard> {
     let piece = |n: usize| {
         let at = n * PIECE;
@@ -198,7 +198,7 @@ fn pieces(bytes: &[u8], sums: usize) -> Vec<Guard> {
     (0..bytes.len().div_ceil(PIECE)).map(piece).collect()
 }
 
-/// Frames of any length, with their checksums in a section of their own.
+/// Frames of any length, with their checksums in a separate section.
 fn frames(bytes: &[u8], checks: &[u8], sums: usize) -> Vec<Guard> {
     let (mut found, mut at) = (Vec::new(), 0);
     while let Some(sum) = u64_at(checks, found.len() * 8) {
@@ -215,7 +215,7 @@ fn frames(bytes: &[u8], checks: &[u8], sums: usize) -> Vec<Guard> {
     found
 }
 
-/// Mutates one section of a frozen file and makes all checksums fit.
+/// Mutates one section of a frozen file and recomputes all checksums.
 pub fn mutate(rng: &mut Rng, data: &mut [u8], size: usize, max_size: usize) -> usize {
     let file = if rng.one_in(8) { None } else { File::parse(&data[..size]) };
     let Some(mut file) = file.filter(|file| !file.sections.is_empty()) else {

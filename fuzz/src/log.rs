@@ -1,5 +1,5 @@
-//! Files of a LogStore: a segment, or one of the files beside the segments (hint, checkpoint, end),
-//! in the golden store, or a segment alone.
+//! Files of a LogStore: a segment or an auxiliary file (hint, checkpoint, end), placed in the
+//! golden store, or a segment alone.
 
 use crate::frozen::{File, u64_at};
 use crate::mutate::Rng;
@@ -18,7 +18,7 @@ const CHECKPOINT: u32 = 5;
 
 /// The golden store.
 struct Golden {
-    /// Names and bytes.
+    /// Names and contents of its files.
     files: Vec<(String, Vec<u8>)>,
     keys: Vec<Vec<u8>>,
 }
@@ -35,14 +35,14 @@ static GOLDEN: LazyLock<Golden> = LazyLock::new(|| {
     Golden { files, keys: keys.expect("the golden store has keys") }
 });
 
-/// An input that is a segment. Its header says which one.
+/// Runs an input that is a segment. Its header gives its number.
 pub fn run_segment(data: &[u8]) {
     let number = u64_at(data, 24).filter(|number| (1..=LAST).contains(number)).unwrap_or(LAST);
     run(&format!("segment-{number:020}.log"), data);
 }
 
-/// An input that is a file beside the segments. Its kind says which one.
-pub fn run_beside(data: &[u8]) {
+/// Runs an input that is an auxiliary file. Its kind gives its name.
+pub fn run_auxiliary(data: &[u8]) {
     let file = File::parse(data);
     let kind = file.as_ref().map(|file| file.kind);
     let meta = file.as_ref().and_then(|file| file.sections.first());
@@ -69,7 +69,7 @@ fn run(name: &str, data: &[u8]) {
     let path = dir.join(name);
     fs::write(&path, data).expect("the input can be written");
     let _ = firndb::inspect(&path);
-    // One of them for each input: to open a store takes longer than all else.
+    // One operation per input: opening a store takes longer than everything else.
     match rng.below(8) {
         0 => drop(LogStore::repair(&dir, place::empty_dir("parent").join("repaired"))),
         1 => drop((firndb::inspect(&dir), firndb::verify(&dir, |_, _| {}))),
@@ -86,7 +86,7 @@ fn options() -> Options {
     options
 }
 
-/// Everything that can be read.
+/// Reads everything.
 fn read(dir: &Path, keys: &[Vec<u8>]) {
     let mut options = options();
     options.read_only = true;
@@ -104,7 +104,7 @@ fn read(dir: &Path, keys: &[Vec<u8>]) {
     let _ = store.refresh();
 }
 
-/// Writes to the store, if it opens, and what was written is there when it is opened again.
+/// Writes to the store, if it opens, and checks that the writes are there after it is reopened.
 fn write(dir: &Path, keys: &[Vec<u8>]) {
     let Ok(store) = LogStore::open(dir, options()) else { return };
     let later = WriteOptions::ttl(Duration::from_secs(1_000_000));

@@ -1,13 +1,13 @@
 //! Fuzz targets: `cargo xtask fuzz TARGET` builds this program and runs it.
 //!
-//! One program holds all targets; the variable `FIRNDB_FUZZ` chooses. The property is the same for
-//! all: bytes from outside give answers or errors, and never a panic, a hang, or an allocation that
-//! the size of the input does not justify. libFuzzer enforces the limits of time and memory.
+//! One program contains all targets; the variable `FIRNDB_FUZZ` selects one. All check the same
+//! property: bytes from outside give answers or errors, and never a panic, a hang, or an allocation
+//! out of proportion to the size of the input. libFuzzer enforces the limits of time and memory.
 //!
-//! Every section, block and record has a checksum, so that random changes would only ever test the
-//! checksums. The mutators of the targets therefore change what is under a checksum and compute it
-//! anew: what they make are files that a hostile program could write. One change in eight is left
-//! unsealed. An input that fails is a file as it is, which `firn verify` can read.
+//! Every section, block and record has a checksum, so random mutations would only ever test the
+//! checksums. The mutators of the targets therefore change bytes under a checksum and recompute it,
+//! producing files that an attacker could write. One mutation in eight leaves the checksums alone.
+//! A failing input is an ordinary file, which `firn verify` can read.
 
 #![no_main]
 
@@ -26,9 +26,8 @@ use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use mutate::Rng;
 use std::sync::LazyLock;
 
-/// What a target does with an input, and how new inputs are made of old ones: the mutator changes
-/// the first bytes of the buffer, of which there are as many as the number says, and gives the new
-/// number, at most the second one.
+/// The function that runs an input, and the mutator. The mutator changes the first `size` bytes of
+/// the buffer and returns the new size, at most `max_size`.
 struct Target {
     name: &'static str,
     run: fn(&[u8]),
@@ -41,7 +40,7 @@ const TARGETS: [Target; 7] = [
     Target { name: "set", run: partition::run_set, mutate: frozen::mutate },
     Target { name: "table", run: table::run, mutate: frozen::mutate },
     Target { name: "segment", run: log::run_segment, mutate: segment::mutate },
-    Target { name: "hint", run: log::run_beside, mutate: frozen::mutate },
+    Target { name: "hint", run: log::run_auxiliary, mutate: frozen::mutate },
     Target { name: "manifest", run: manifest::run, mutate: manifest::mutate },
 ];
 

@@ -1,4 +1,4 @@
-//! The manifest of a catalog's version, in a catalog that has the files it names.
+//! The manifest of a catalog's version, in a catalog with the files that it names.
 
 use crate::mutate::{Rng, plain, put, resize};
 use crate::place;
@@ -9,14 +9,14 @@ use std::sync::LazyLock;
 use xxhash_rust::xxh3::xxh3_64;
 
 const CHECKSUM: &[u8] = b",\n\"checksum\": \"";
-/// The name that manifests are read under.
+/// The name under which manifests are read.
 const NAME: &str = "flights";
 const VERSION: u64 = 7;
-/// Bytes that a manifest may grow by in one mutation.
+/// Maximum growth of a manifest per mutation, in bytes.
 const ROOM: usize = 64;
 
-/// A catalog that has a table's file; its manifest of version 7 is the input. Another manifest, the
-/// table's own, is what half of the inputs are made from.
+/// A catalog with the file of a table; its manifest of version 7 is the input. One mutation in
+/// sixteen starts from the second item, the table's own manifest.
 static CATALOG: LazyLock<(PathBuf, Vec<u8>)> = LazyLock::new(|| {
     let dir = place::empty_dir("catalog");
     let catalog = Catalog::create(&dir).expect("a catalog can be made");
@@ -29,7 +29,7 @@ static CATALOG: LazyLock<(PathBuf, Vec<u8>)> = LazyLock::new(|| {
     (dir, text.into_bytes())
 });
 
-/// Mutates the text and makes its checksum fit.
+/// Mutates the text and recomputes its checksum.
 pub fn mutate(rng: &mut Rng, data: &mut [u8], size: usize, max_size: usize) -> usize {
     if rng.one_in(8) {
         return plain(rng, data, size, max_size);
@@ -41,7 +41,7 @@ pub fn mutate(rng: &mut Rng, data: &mut [u8], size: usize, max_size: usize) -> u
     put(data, size, max_size, &seal(text))
 }
 
-/// The text with its checksum and its end.
+/// Appends the checksum and the end of the file to the text.
 fn seal(mut text: Vec<u8>) -> Vec<u8> {
     let sum = format!("{:016x}", xxh3_64(&text));
     text.extend_from_slice(CHECKSUM);
@@ -50,8 +50,8 @@ fn seal(mut text: Vec<u8>) -> Vec<u8> {
     text
 }
 
-/// Names in a folder that are neither the catalog nor a place that was given.
-fn strangers(dir: &Path) -> Vec<String> {
+/// Names in a folder that the target did not create.
+fn unexpected_names(dir: &Path) -> Vec<String> {
     let entries = dir.read_dir().expect("scratch can be listed");
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| !["catalog", "deep"].contains(&name.as_str())).collect()
@@ -64,7 +64,7 @@ pub fn run(data: &[u8]) {
     let catalog = Catalog::open(dir).expect("the catalog opens");
     let _ = (catalog.names(), catalog.versions(NAME), catalog.newest(NAME));
     let Ok(version) = catalog.version(NAME, VERSION) else { return };
-    // What was read is written as it was read, but for what a reader does not know.
+    // A parsed manifest is written back identically, except for unknown members.
     let text = version.manifest();
     fs::write(dir.join(NAME).join("versions").join(format!("{:020}.json", VERSION)), &text)
         .expect("can be written");
@@ -72,7 +72,7 @@ pub fn run(data: &[u8]) {
     assert_eq!(again.manifest(), text);
     assert!(version.diff(&again).changes.is_empty());
     let _ = (version.bytes(), catalog.verify(&version, |_| {}));
-    // Deep enough that a name which leads out of it would be seen.
+    // Nested deep enough that a name that escapes from it is detected.
     let deep = place::empty_dir("deep");
     let _ = catalog.pull(&version, deep.join("a/b/pulled"), 1, &|_| {});
     let options = ReaderOptions { threads: 1, ..ReaderOptions::default() };
@@ -82,7 +82,7 @@ pub fn run(data: &[u8]) {
         }
         let _ = (reader.refresh(), reader.stats());
     }
-    assert_eq!(strangers(place::scratch()), [""; 0], "a file stands where none belongs");
+    assert_eq!(unexpected_names(place::scratch()), [""; 0], "a file stands where none belongs");
     let expected = ["a".to_string()];
     let names: Vec<String> = deep
         .read_dir()

@@ -1,8 +1,8 @@
-//! What the mutators share: libFuzzer's own mutations, of a part of an input.
+//! Shared by the mutators: libFuzzer's own mutations, applied to a part of an input.
 
 use libfuzzer_sys::fuzzer_mutate;
 
-/// Numbers that look random, the same ones for the same seed.
+/// A deterministic random number generator.
 pub struct Rng(u64);
 
 impl Rng {
@@ -20,18 +20,18 @@ impl Rng {
         (self.next() % end as u64) as usize
     }
 
-    /// True once in `n` times.
+    /// True with probability 1 / `n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 }
 
-/// The mutator of inputs without checksums: libFuzzer's.
+/// The mutator of inputs without checksums: libFuzzer's own.
 pub fn plain(_: &mut Rng, data: &mut [u8], size: usize, max_size: usize) -> usize {
     fuzzer_mutate(data, size, max_size)
 }
 
-/// Mutates bytes that may grow by `room`.
+/// Mutates bytes, which may grow by `room`.
 pub fn resize(bytes: &mut Vec<u8>, room: usize) {
     let len = bytes.len();
     bytes.resize(len + room, 0);
@@ -39,9 +39,8 @@ pub fn resize(bytes: &mut Vec<u8>, room: usize) {
     bytes.truncate(new);
 }
 
-/// Mutates bytes that keep their length: what a mutation makes longer is cut, and what it makes
-/// shorter keeps its end. Numbers at the edges of their range are tried more often than libFuzzer
-/// does by itself.
+/// Mutates bytes without changing their length: a longer result is cut, a shorter one keeps the old
+/// tail. Tries boundary values of numbers more often than libFuzzer does.
 pub fn in_place(rng: &mut Rng, bytes: &mut [u8]) {
     if bytes.is_empty() {
         return;
@@ -59,7 +58,7 @@ pub fn in_place(rng: &mut Rng, bytes: &mut [u8]) {
     bytes[..new].copy_from_slice(&copy[..new]);
 }
 
-/// Puts a new input into the buffer if there is room for it; gives its length.
+/// Copies a new input into the buffer if it fits; returns the length of the input.
 pub fn put(data: &mut [u8], size: usize, max_size: usize, new: &[u8]) -> usize {
     if new.len() > max_size {
         return size.min(max_size);

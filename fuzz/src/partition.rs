@@ -1,4 +1,4 @@
-//! Partition files, and the set file of a collection.
+//! Partition files, and the manifest of a collection (its set file).
 
 use crate::{ask, place};
 use firndb::search::{Collection, Reader};
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Files up to this size are merged, too.
+/// Files of up to this size are merged, too.
 const MERGED: usize = 64 << 10;
 
 pub fn run(data: &[u8]) {
@@ -17,9 +17,9 @@ pub fn run(data: &[u8]) {
     if let Ok(reader) = Reader::open_files(&[&path]) {
         ask::ask(&reader, seed);
     }
-    // Beside a whole one, values are looked up in what a set knows of its partitions, and small
-    // partitions are read as one.
-    let beside = match seed % 8 {
+    // Together with an intact partition, values are looked up in the set's own statistics, and
+    // small partitions are read as one.
+    let prefix = match seed % 8 {
         0 => "rooms.",
         1 => "stays.",
         2 => "spots.",
@@ -27,7 +27,7 @@ pub fn run(data: &[u8]) {
     };
     let names = place::golden_files("").into_iter().map(|(name, _)| name);
     let whole =
-        names.filter(|name| name.starts_with(beside)).map(|name| place::golden().join(name));
+        names.filter(|name| name.starts_with(prefix)).map(|name| place::golden().join(name));
     let files: Vec<PathBuf> = whole.chain([path]).collect();
     if let Ok(reader) = Reader::open_files(&files) {
         ask::ask(&reader, seed >> 3);

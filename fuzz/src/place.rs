@@ -1,11 +1,11 @@
-//! Where the targets put their files, and the golden files that they start from.
+//! Directories for the files of the targets, and the golden files that they start from.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// A directory for this process: in `FIRNDB_FUZZ_SCRATCH`, which whoever sets it removes (libFuzzer
-/// ends a process without running what would).
+/// The directory of this process, in `FIRNDB_FUZZ_SCRATCH`; the caller that sets the variable
+/// removes it (libFuzzer ends processes without running destructors).
 pub fn scratch() -> &'static Path {
     static SCRATCH: LazyLock<PathBuf> = LazyLock::new(|| {
         let parent = std::env::var_os("FIRNDB_FUZZ_SCRATCH").map(PathBuf::from);
@@ -25,7 +25,7 @@ pub fn empty_dir(name: &str) -> PathBuf {
     dir
 }
 
-/// A file of this name with these bytes. It is made anew: whoever has the old one mapped keeps it.
+/// Creates a new file of this name with these bytes, so that maps of an earlier one stay valid.
 pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let path = scratch().join(name);
     let _ = fs::remove_file(&path);
@@ -38,7 +38,7 @@ pub fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/firndb/tests/golden/v1")
 }
 
-/// Names and bytes of the files in a golden folder.
+/// Names and contents of the files in a golden folder.
 pub fn golden_files(folder: &str) -> Vec<(String, Vec<u8>)> {
     let entries = golden().join(folder).read_dir().expect("the golden files are there");
     let paths = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file());

@@ -1,5 +1,5 @@
-//! The text of queries: nothing panics, what is accepted means the same after it was written out
-//! again, and it can be asked.
+//! The text of queries: the parser never panics, an accepted query keeps its meaning when it is
+//! written out and parsed again, and it can be run.
 
 use crate::place;
 use firndb::ErrorKind;
@@ -7,7 +7,7 @@ use firndb::search::{Reader, parse_filter, parse_order, parse_query, point_at};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// Matches that are looked at.
+/// Maximum number of matches read.
 const LIMIT: u64 = 50;
 
 static READER: LazyLock<Reader> = LazyLock::new(|| {
@@ -38,7 +38,7 @@ pub fn run(data: &[u8]) {
     let Ok(mut query) = parse_query(text, Some(reader.schema())) else { return };
     query.limit = Some(query.limit.unwrap_or(LIMIT).min(LIMIT));
     query.count = true;
-    // A text that parses may still ask for what a field is not for.
+    // A query that parses may still use a field without the required role.
     let Ok(page) = reader.search(&query) else { return };
     if query.after.is_none() {
         let count = reader.count(&query.filter).expect("what can be searched can be counted");

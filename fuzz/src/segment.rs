@@ -1,4 +1,4 @@
-//! Segments of the log, mutated record by record. The layout is at the head of
+//! Segments of the log, mutated record by record. The layout is described in
 //! `crates/firndb/src/log/format/record.rs`.
 
 use crate::frozen::{u32_at, u64_at};
@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const HEADER: usize = 64;
 const EXPIRES: u8 = 1 << 5;
-/// Bytes that a record may grow by in one mutation.
+/// Maximum growth of a record per mutation, in bytes.
 const ROOM: usize = 64;
 
 fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
@@ -24,7 +24,7 @@ fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
-/// Where the record at an offset ends, as its own lengths say.
+/// The end of the record at an offset, by its own lengths.
 fn end_of(bytes: &[u8], offset: usize) -> Option<usize> {
     let flags = *bytes.get(offset + 4)?;
     if !(1..=4).contains(&(flags & 0x8F)) {
@@ -40,7 +40,7 @@ fn end_of(bytes: &[u8], offset: usize) -> Option<usize> {
     usize::try_from(end).ok().filter(|&end| end <= bytes.len())
 }
 
-/// The records, up to where they end.
+/// The records of the segment, up to the first invalid one.
 fn records(bytes: &[u8]) -> Vec<Range<usize>> {
     let granule = 1usize << u32_at(bytes, 12).unwrap_or(0).min(30);
     let (mut found, mut at) = (Vec::new(), HEADER);
@@ -51,7 +51,7 @@ fn records(bytes: &[u8]) -> Vec<Range<usize>> {
     found
 }
 
-/// Makes the checksums of the header and of all records fit.
+/// Recomputes the checksums of the header and of all records.
 fn seal(bytes: &mut [u8]) {
     let number = u64_at(bytes, 24).unwrap_or(0);
     let sum = xxh3_64(&bytes[..56]);
@@ -64,7 +64,7 @@ fn seal(bytes: &mut [u8]) {
     }
 }
 
-/// Mutates the header or a record, which may grow or shrink, and makes all checksums fit.
+/// Mutates the header or a record, which may grow or shrink, and recomputes all checksums.
 pub fn mutate(rng: &mut Rng, data: &mut [u8], size: usize, max_size: usize) -> usize {
     if size < HEADER || rng.one_in(8) {
         return plain(rng, data, size, max_size);
@@ -92,7 +92,7 @@ pub fn mutate(rng: &mut Rng, data: &mut [u8], size: usize, max_size: usize) -> u
                 resize(&mut body, ROOM);
                 parts[i].append(&mut body);
             }
-            // The head of a record is a few bytes, and steers how the rest is read.
+            // The header of a record is a few bytes, and determines how the rest is parsed.
             5 => {
                 let end = parts[i].len().min(16);
                 in_place(rng, &mut parts[i][4..end]);

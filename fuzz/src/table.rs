@@ -1,4 +1,4 @@
-//! Table files, approximate ones too.
+//! Table files, including those with approximate lookups.
 
 use crate::mutate::Rng;
 use crate::place;
@@ -6,7 +6,7 @@ use firndb::table::{Access, ApproximateTable, Table};
 use std::ops::ControlFlow;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Records that keys are taken from.
+/// Maximum number of records whose keys are looked up.
 const KEYS: usize = 40;
 
 pub fn run(data: &[u8]) {
@@ -25,7 +25,7 @@ pub fn run(data: &[u8]) {
     let Ok(table) = Table::open(&path, access) else { return };
     let mut keys = vec![Vec::new(), b"Oslo".to_vec()];
     if rng.one_in(2) {
-        // The keys that are there, found where they are; then they are asked for.
+        // Keys found by a scan are looked up with gets.
         let parts = 1 + rng.below(3) as u64;
         for part in 0..parts {
             let _ = table.scan(part, parts, |key, _| {
@@ -35,7 +35,7 @@ pub fn run(data: &[u8]) {
         }
     }
     keys.extend((0..KEYS / 4).map(|_| format!("key {}", rng.below(1_500)).into_bytes()));
-    // Twice: an index is used where blocks were checked.
+    // Twice: the second pass uses the index of blocks already checked.
     for key in keys.iter().chain(&keys) {
         let _ = (table.get(key), table.contains(key));
     }

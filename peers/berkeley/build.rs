@@ -1,4 +1,4 @@
-//! Links Berkeley DB, which the Debian package `libdb5.3-dev` brings.
+//! Links Berkeley DB, from the Debian package `libdb5.3-dev`.
 
 fn main() {
     println!("cargo::rerun-if-changed=src/shim.c");

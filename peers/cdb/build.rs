@@ -1,4 +1,4 @@
-//! Links tinycdb's library, which the Debian package `libcdb-dev` brings.
+//! Links tinycdb's library, from the Debian package `libcdb-dev`.
 
 fn main() {
     println!("cargo::rustc-link-lib=cdb");

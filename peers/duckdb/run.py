@@ -94,7 +94,7 @@ def prepare(line):
 
 
 def mix(x):
-    """The finaliser of SplitMix64, as in crates/bench-protocol/src/answer.rs."""
+    """The finalizer of SplitMix64, as in crates/bench-protocol/src/search/answer.rs."""
     x = (x + 0x9E3779B97F4A7C15) & MASK
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
@@ -116,7 +116,7 @@ def fold(kind, rows):
 
 
 def run(db, kind, path, repeats, budget):
-    """Warms up, then times the queries in turn, as crates/bench-protocol/src/serve.rs does."""
+    """Warms up, then times the queries one after another, as crates/bench-protocol/src/search/serve.rs."""
     with open(path, encoding="utf-8") as lines:
         mine = [line.rstrip("\n") for line in lines]
     queries = [prepare(line) for line in mine if line.split("\t")[0] == kind]

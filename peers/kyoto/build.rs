@@ -1,4 +1,4 @@
-//! Links Kyoto Cabinet, which the Debian package `libkyotocabinet-dev` brings.
+//! Links Kyoto Cabinet, from the Debian package `libkyotocabinet-dev`.
 
 fn main() {
     println!("cargo::rustc-link-lib=kyotocabinet");

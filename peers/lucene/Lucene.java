@@ -43,11 +43,11 @@ import org.apache.lucene.util.Version;
 
 /**
  * Lucene as a peer: one merged segment sorted by date, postings for words and regions, points for
- * ranges, doc values for what is sorted by and for payloads (which are kept as they are there; a
- * stored field is compressed), a two-dimensional point for places.
+ * ranges, doc values for sortable fields and for payloads (doc values are not compressed, stored
+ * fields are), a two-dimensional point for locations.
  *
- * <p>A filterable number has points, a sortable one doc values too, as FirnDB's schema has it; the
- * year has doc values besides, for the query that checks it document by document.
+ * <p>Filterable numbers have points, sortable ones also doc values, as in FirnDB's schema; the year
+ * has doc values as well, for the query that checks it document by document.
  */
 final class Lucene {
   private static final SortField BY_DATE =
@@ -55,10 +55,10 @@ final class Lucene {
   private static final SortField BY_PRICE =
       IntField.newSortField("price", false, SortedNumericSelector.Type.MIN);
 
-  /** What {@link IndexSearcher} may count of hits before a sorted search may stop. */
+  /** Hits that {@link IndexSearcher} counts before a sorted search may stop early. */
   private static final int COUNT_NO_HITS = 1;
 
-  /** The virtual machine compiles what has run for a while: longest first warm-up of a kind. */
+  /** Maximum first warm-up of a kind: the JVM compiles code that has run for a while. */
   private static final long FIRST_WARM_UP = 3_000_000_000L;
 
   public static void main(String[] arguments) throws IOException {
@@ -179,7 +179,7 @@ final class Lucene {
 
   // Queries.
 
-  /** A query that is ready to run; {@code sort} is null where it only counts. */
+  /** A prepared query; {@code sort} is null if it only counts. */
   private record Prepared(Query query, Sort sort, int limit, boolean payloads) {}
 
   private static Prepared prepare(String line) {
@@ -200,7 +200,7 @@ final class Lucene {
         query.add(terms("mark", p[1]), Occur.FILTER);
         query.add(IntField.newRangeQuery("year", number(p[2]), Integer.MAX_VALUE), Occur.FILTER);
         query.add(term("color", p[3]), Occur.MUST_NOT);
-        // Documents of one price come in the order of the index, which is that of the date.
+        // Documents with the same price are in index order, which is date order.
         yield new Prepared(query.build(), new Sort(BY_PRICE), 50, false);
       }
       case "Q4" -> {
@@ -244,7 +244,7 @@ final class Lucene {
     return Integer.parseInt(text);
   }
 
-  /** What a query found: documents, their ids, and the sums of their payloads' bytes. */
+  /** Result of a query: documents, their ids, and the sums of their payloads' bytes. */
   private static final class Found {
     long count;
     ScoreDoc[] documents = {};
@@ -252,7 +252,7 @@ final class Lucene {
     long[] payloads = {};
   }
 
-  /** What is timed: from the query to the ids of its hits and the bytes of their payloads. */
+  /** The timed part: from the query to the ids of its hits and the bytes of their payloads. */
   private Found find(Prepared prepared) throws IOException {
     var found = new Found();
     if (prepared.sort == null) {
@@ -268,7 +268,7 @@ final class Lucene {
     return found;
   }
 
-  /** Doc values are read in the order of documents. */
+  /** Doc values must be read in document order. */
   private void read(Found found, boolean payloads) throws IOException {
     long[] places = new long[found.documents.length];
     for (int i = 0; i < places.length; i++) {
@@ -299,7 +299,7 @@ final class Lucene {
     return searcher.getIndexReader().leaves().get(0).reader();
   }
 
-  /** Warms up, then times the queries in turn, as crates/bench-protocol/src/search/serve.rs. */
+  /** Warms up, then times the queries one after another, as crates/bench-protocol/src/search/serve.rs. */
   private void run(String kind, String path, int repeats, long budget) throws IOException {
     List<Prepared> queries;
     try (Stream<String> lines = Files.lines(Path.of(path))) {
@@ -391,7 +391,7 @@ final class Lucene {
     }
   }
 
-  /** Time of all threads: clock ticks of 10 ms. */
+  /** CPU time of all threads, in clock ticks of 10 ms. */
   private static long cpuNanos() throws IOException {
     String stat = Files.readString(Path.of("/proc/self/stat"));
     String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ");

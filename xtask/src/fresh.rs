@@ -1,14 +1,14 @@
-//! A fresh machine: runs the two commands of the README in a bare Debian system.
+//! A fresh machine: runs the two commands of the README in a minimal Debian system.
 //!
-//! 1. `run` checks what is needed and starts this program again, through `unshare`, with mounts and
-//!    processes of its own: when it ends, in whatever way, the kernel drops all of them. A shell
+//! 1. `run` checks the requirements and starts this program again, through `unshare`, with its own
+//!    mount and process namespaces: when it ends, in whatever way, the kernel removes both. A shell
 //!    around it removes the directory.
-//! 2. `inside` makes the system with debootstrap: a minimal Debian with gcc, libc6-dev and python3,
-//!    and nothing else. It mounts, for reading only, the toolchains and programs of
-//!    rustup and the certificates of this machine, and clones what is committed.
-//! 3. Each command runs in there with an environment that is empty but for what leads to the
-//!    package registries: variables of proxies and of cargo, and cargo's `config.toml`. Its caches
-//!    are empty, too.
+//! 2. `inside` creates the system with debootstrap: a minimal Debian with gcc, libc6-dev and
+//!    python3, and nothing else. It mounts, read-only, the toolchains and programs of rustup and
+//!    the certificates of this machine, and clones the committed state.
+//! 3. Each command runs in there with an empty environment, except for the settings needed to reach
+//!    the package registries: proxy and cargo variables, and cargo's `config.toml`. Its caches are
+//!    empty, too.
 //!
 //! A directory that a killed run has left behind is removed by the next one.
 
@@ -33,23 +33,24 @@ const TOOLS: [Tool; 5] = [
 const COMMANDS: [(&str, &[&str]); 2] =
     [("demo", &["cargo", "run", "--release", "--", "demo"]), ("test", &["cargo", "xtask", "test"])];
 
-/// What the README names, beside rustup.
+/// The packages that the README requires, in addition to rustup.
 const PACKAGES: &str = "gcc,libc6-dev,python3";
 
-/// Removes the directory in the first argument when the rest, a command, ends or a signal comes.
+/// Runs the command in the remaining arguments, and removes the directory in the first argument
+/// when the command ends or a signal arrives.
 const SHELL: &str = "dir=$1; shift; trap 'rm -rf \"$dir\"' EXIT; trap 'exit 130' INT; \
      trap 'exit 143' TERM; trap 'exit 129' HUP; \"$@\"";
 
-/// Folders of certificates: those of the first are often links to the others.
+/// Folders of certificates: entries of the first are often links into the others.
 const CERTIFICATES: [&str; 3] =
     ["/etc/ssl/certs", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates"];
 
-/// Where things are in the bare system.
+/// Paths in the minimal system.
 const CARGO_BIN: &str = "/opt/cargo-bin";
 const CARGO_HOME: &str = "/opt/cargo-home";
 const CLONE: &str = "/firndb";
 
-/// Runs both commands, or the one that is named.
+/// Runs both commands, or the named one.
 pub fn run(args: &[&str]) -> Outcome {
     if let Some(unknown) = args.iter().find(|arg| COMMANDS.iter().all(|(name, _)| name != *arg)) {
         return Err(format!(
@@ -77,7 +78,7 @@ fn all_runs() -> PathBuf {
     root().join("target/fresh")
 }
 
-/// The part with mounts and processes of its own.
+/// The part that runs in its own namespaces.
 pub fn inside(args: &[&str]) -> Outcome {
     let [dir, wanted @ ..] = args else { return Err("a directory is missing".to_string()) };
     let dir = Path::new(dir);
@@ -99,7 +100,7 @@ pub fn inside(args: &[&str]) -> Outcome {
     if failed == 0 { Ok(()) } else { Err(format!("{failed} commands failed")) }
 }
 
-/// Holds the lock of all runs, and removes what killed ones have left.
+/// Takes the lock of all runs, and removes the directories of killed runs.
 fn lock_and_sweep(dir: &Path) -> Result<File, String> {
     let all = all_runs();
     fs::create_dir_all(&all).map_err(|e| format!("{}: {e}", all.display()))?;
@@ -118,7 +119,7 @@ fn lock_and_sweep(dir: &Path) -> Result<File, String> {
     Ok(lock)
 }
 
-/// Makes the bare system; a line that says of what and how long it took.
+/// Creates the minimal system; returns a line with its description and duration.
 fn make(system: &Path) -> Result<String, String> {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let sources = apt_sources();
@@ -143,7 +144,7 @@ fn megabytes(dir: &Path) -> String {
     format!("{} MB", text.split_whitespace().next().unwrap_or("?"))
 }
 
-/// The release of Debian that this machine runs, else the stable one.
+/// The Debian release of this machine, or `stable`.
 fn suite(release: &str) -> &str {
     let value = |name: &str| {
         let line = release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
@@ -155,7 +156,7 @@ fn suite(release: &str) -> &str {
     }
 }
 
-/// All that `/etc/apt` says of sources.
+/// The text of all of apt's source lists.
 fn apt_sources() -> String {
     let apt = Path::new("/etc/apt");
     let entries = apt.join("sources.list.d").read_dir().into_iter().flatten().flatten();
@@ -173,7 +174,7 @@ fn mirror(sources: &str) -> Option<&str> {
     uris.map(|uri| uri.trim_end_matches('/')).find(|uri| uri.ends_with("/debian"))
 }
 
-/// The folder in a variable, else the one of this name at home.
+/// The folder that a variable names, or the folder of this name in the home directory.
 fn home_of(variable: &str, folder: &str) -> PathBuf {
     let home = || Path::new(&std::env::var_os("HOME").unwrap_or_default()).join(folder);
     std::env::var_os(variable).map_or_else(home, PathBuf::from)
@@ -183,7 +184,7 @@ fn rustup_home() -> PathBuf {
     home_of("RUSTUP_HOME", ".rustup")
 }
 
-/// The home of rustup, and where the toolchains are that are links to somewhere else.
+/// The home of rustup, and the targets of toolchains that are links to other directories.
 fn toolchains() -> Vec<PathBuf> {
     let home = rustup_home();
     let entries = home.join("toolchains").read_dir().into_iter().flatten().flatten();
@@ -194,10 +195,10 @@ fn toolchains() -> Vec<PathBuf> {
     folders
 }
 
-/// Mounts what the system has of this machine.
+/// Mounts the folders of this machine that the system uses.
 fn mount_all(system: &Path) -> Outcome {
     let cargo = home_of("CARGO_HOME", ".cargo");
-    // Links among toolchains are often absolute, so that they stay where they are.
+    // Links among toolchains are often absolute, so their targets keep their paths.
     let mut read_only: Vec<(PathBuf, PathBuf)> =
         toolchains().into_iter().map(|folder| (folder.clone(), folder)).collect();
     read_only.push((cargo.join("bin"), PathBuf::from(CARGO_BIN)));
@@ -226,7 +227,7 @@ fn mount_all(system: &Path) -> Outcome {
     for (from, to) in copies.iter().filter(|(from, _)| from.is_file()) {
         let to = system.join(to.trim_start_matches('/'));
         let parent = to.parent().map_or(Ok(()), fs::create_dir_all);
-        // debootstrap may have left a link that leads nowhere.
+        // debootstrap may have left a dangling link.
         let _ = fs::remove_file(&to);
         let copied = parent.and_then(|()| fs::copy(from, &to));
         copied.map_err(|e| format!("cannot copy {}: {e}", from.display()))?;
@@ -234,11 +235,11 @@ fn mount_all(system: &Path) -> Outcome {
     Ok(())
 }
 
-/// Clones what is committed.
+/// Clones the committed state.
 fn clone(system: &Path) -> Outcome {
     let git = || {
         let mut git = Command::new("git");
-        // A container often owns the folder by another user.
+        // In containers the folder often belongs to another user.
         git.current_dir(root()).args(["-c", "safe.directory=*"]);
         git
     };
@@ -251,7 +252,8 @@ fn clone(system: &Path) -> Outcome {
     finish(git().args(["clone", "--quiet", "--depth", "1", &url]).arg(to))
 }
 
-/// Whether a variable leads to the package registries; none that may hold a secret of cargo's.
+/// Whether a variable is needed to reach the package registries; excludes those that may hold
+/// credentials of cargo.
 fn is_passed_on(name: &str) -> bool {
     let proxy = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
     let cargo = ["CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTRIES_", "CARGO_SOURCE_"];
@@ -263,14 +265,14 @@ fn is_passed_on(name: &str) -> bool {
             || certificates.contains(&name))
 }
 
-/// Runs a command in the clone; a line that says how it went.
+/// Runs a command in the clone; returns its outcome and a summary line.
 fn run_in(system: &Path, words: &[&str]) -> Result<(Outcome, String), String> {
     let mut command = Command::new("chroot");
     command.arg(system).args(["/usr/bin/env", "-i", "-C", CLONE, "HOME=/root", "LANG=C.UTF-8"]);
     command.arg(format!("PATH={CARGO_BIN}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"));
     command.arg(format!("RUSTUP_HOME={}", rustup_home().display()));
     command.arg(format!("CARGO_HOME={CARGO_HOME}"));
-    // The toolchain is there as it is: rustup looks for nothing newer.
+    // Use the mounted toolchain: rustup must not look for a newer one.
     command.arg("RUSTUP_AUTO_INSTALL=0");
     let passed = std::env::vars().filter(|(name, _)| is_passed_on(name));
     command.args(passed.map(|(name, value)| format!("{name}={value}"))).args(words);
@@ -287,7 +289,7 @@ fn run_in(system: &Path, words: &[&str]) -> Result<(Outcome, String), String> {
     Ok((outcome, format!("{shown}: {verdict}, {time}{sum}")))
 }
 
-/// Runs a command whose output of both kinds is shown as it comes, and looked at line by line.
+/// Runs a command, prints both of its outputs as they arrive, and passes each line to `see`.
 fn tee(
     command: &mut Command,
     mut see: impl FnMut(&str),
@@ -296,7 +298,7 @@ fn tee(
     let (output, input) = io::pipe().map_err(wrong)?;
     let other = input.try_clone().map_err(wrong)?;
     let mut child = command.stdout(input).stderr(other).spawn().map_err(wrong)?;
-    // With the command go our ends for writing, or the pipe would never end.
+    // Dropping the command closes our write ends; otherwise the pipe would never end.
     *command = Command::new("true");
     let (mut reader, mut line) = (BufReader::new(output), Vec::new());
     while reader.read_until(b'\n', &mut line).map_err(wrong)? > 0 {
@@ -313,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_commands_are_those_of_the_readme() {
+    fn both_commands_are_in_the_readme() {
         let readme = fs::read_to_string(root().join("README.md")).unwrap();
         let block = readme.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
         let commands = block.lines().map(|line| line.split('#').next().unwrap().trim().to_string());
@@ -322,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_suite_is_that_of_a_debian_or_stable() {
+    fn the_suite_is_that_of_the_debian_host_or_stable() {
         assert_eq!(suite("NAME=x\nID=debian\nVERSION_CODENAME=trixie\n"), "trixie");
         assert_eq!(suite("ID=\"debian\"\nVERSION_CODENAME=\"bookworm\"\n"), "bookworm");
         assert_eq!(suite("ID=ubuntu\nVERSION_CODENAME=noble\n"), "stable");
@@ -330,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mirror_is_that_of_apt() {
+    fn the_mirror_is_that_of_apt_sources() {
         let new = "Types: deb\n# http://old/debian\nURIs: http://a.example/debian/\nSuites: x\n\
                    URIs: http://a.example/debian-security\n";
         assert_eq!(mirror(new), Some("http://a.example/debian"));
@@ -340,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_way_to_the_registries_is_passed_on() {
+    fn only_registry_settings_are_passed_on() {
         for name in ["https_proxy", "NO_PROXY", "CARGO_HTTP_CAINFO", "CARGO_SOURCE_X_REGISTRY"] {
             assert!(is_passed_on(name), "{name}");
         }
@@ -350,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_goes_whatever_becomes_of_the_command() {
+    fn the_directory_is_removed_however_the_command_ends() {
         for (command, code) in [("true", Some(0)), ("false", Some(1)), ("kill -TERM $PPID", None)] {
             let dir = std::env::temp_dir().join(format!("firndb-fresh-{}", std::process::id()));
             fs::create_dir_all(dir.join("deep")).unwrap();

@@ -1,10 +1,10 @@
 //! Fuzz targets: builds `fuzz/` with libFuzzer, on stable Rust, and runs one target.
 //!
-//! The instrumentation needs no flag that stable Rust does not have, but for the address sanitizer:
-//! `RUSTC_BOOTSTRAP=1` lets the stable compiler take it. Everything stands in `target/fuzz/`: the
-//! build, `seeds/TARGET` (copies of golden files, and `fuzz/regressions/TARGET`), `corpus/TARGET`
-//! (what was found to reach new code; later runs go on from it) and `artifacts/` (inputs that
-//! failed).
+//! All instrumentation flags exist in stable Rust, except for the address sanitizer:
+//! `RUSTC_BOOTSTRAP=1` makes the stable compiler accept it. All files are in `target/fuzz/`: the
+//! build, `seeds/TARGET` (copies of golden files, and of `fuzz/regressions/TARGET`),
+//! `corpus/TARGET` (inputs that reached new code; later runs continue from it) and `artifacts/`
+//! (failing inputs).
 
 use crate::tools::{self, Tool};
 use crate::{Outcome, cargo, finish, root, shown};
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Targets, and the golden files that each begins with: folders with the ends of names.
+/// Targets, and the golden files that each starts from: folders and suffixes of names.
 const TARGETS: [(&str, &[(&str, &str)]); 7] = [
     ("query", &[]),
     ("partition", &[("", ".part.firn"), ("index/collection", ".part.firn")]),
@@ -23,14 +23,13 @@ const TARGETS: [(&str, &[(&str, &str)]); 7] = [
     ("manifest", &[("", ".json")]),
 ];
 
-/// Seconds of a run that does not say how many.
+/// Default duration of a run, in seconds.
 const SECONDS: u64 = 60;
-/// Longest input, in bytes; the largest golden file is not much shorter.
+/// Maximum length of an input in bytes; the largest golden file is not much shorter.
 const MAX_LENGTH: usize = 256 << 10;
-/// Seconds that one input may take: far more than any does, as other programs may be running.
+/// Timeout of one input in seconds: far longer than any input takes, as other programs may run.
 const TIMEOUT: u32 = 30;
-/// MiB of memory of the process, of which the sanitizer takes the larger part, and of one
-/// allocation.
+/// Memory limits in MiB of the process, most of it for the sanitizer, and of one allocation.
 const MEMORY: [u32; 2] = [2048, 256];
 
 const FLAGS: [&str; 7] = [
@@ -43,7 +42,7 @@ const FLAGS: [&str; 7] = [
     "-Zsanitizer=address",
 ];
 
-/// What fuzzing needs besides what the tests need.
+/// Requirements of fuzzing in addition to those of the tests.
 const TOOLS: [Tool; 1] =
     [Tool { program: "c++", packages: &["g++"], used_by: "the engine libFuzzer" }];
 
@@ -52,7 +51,7 @@ pub fn targets() -> impl Iterator<Item = &'static str> {
     TARGETS.iter().map(|(name, _)| *name)
 }
 
-/// Why nothing can be fuzzed on this machine, if so.
+/// An error if fuzzing is not possible on this machine.
 pub fn missing() -> Outcome {
     if !cfg!(target_os = "linux") {
         return Err("the address sanitizer and libFuzzer are set up for Linux alone".to_string());
@@ -79,7 +78,7 @@ pub fn run(args: &[&str]) -> Outcome {
     }
 }
 
-/// Fuzzes one target for so many seconds.
+/// Fuzzes one target for `seconds`.
 pub fn fuzz(target: &str, seconds: u64) -> Outcome {
     let corpus = place().join("corpus").join(target);
     let seeds = seeds(target)?;
@@ -112,7 +111,7 @@ fn start(target: &str, args: &[&str], inputs: &[PathBuf]) -> Outcome {
     command.arg(format!("-rss_limit_mb={}", MEMORY[0]));
     command.arg(format!("-malloc_limit_mb={}", MEMORY[1]));
     command.arg(format!("-artifact_prefix={}/{target}-", artifacts.display()));
-    // Threads of a store may hold memory when the process ends.
+    // Threads of a store may still hold memory when the process ends.
     command.arg("-detect_leaks=0").args(args).args(inputs);
     finish(&mut command).map_err(|message| {
         format!(
@@ -123,7 +122,7 @@ fn start(target: &str, args: &[&str], inputs: &[PathBuf]) -> Outcome {
     })
 }
 
-/// A directory for the files of a run: in memory where there is such a file system.
+/// A directory for the files of a run, in memory if there is a suitable file system.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -142,7 +141,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The compiler's name of this machine.
+/// The compiler's target triple of this machine.
 fn host() -> Result<String, String> {
     let mut rustc = Command::new("rustc");
     rustc.current_dir(root()).arg("-vV");
@@ -155,7 +154,7 @@ fn host() -> Result<String, String> {
 /// The program with all targets.
 fn build() -> Result<PathBuf, String> {
     let host = host()?;
-    // With a target that is named, the flags are not for build scripts.
+    // With an explicit target, the flags do not apply to build scripts.
     let mut command = cargo(&["build", "--release", "--locked", "--manifest-path"]);
     command.arg(root().join("fuzz/Cargo.toml")).args(["--target", &host, "--target-dir"]);
     command.arg(place());
@@ -165,7 +164,7 @@ fn build() -> Result<PathBuf, String> {
     Ok(place().join(host).join("release/firndb-fuzz"))
 }
 
-/// Makes the folder of a target's seeds.
+/// Creates the folder of a target's seeds.
 fn seeds(target: &str) -> Result<PathBuf, String> {
     let to = place().join("seeds").join(target);
     let _ = fs::remove_dir_all(&to);
@@ -189,7 +188,7 @@ fn seeds(target: &str) -> Result<PathBuf, String> {
     Ok(to)
 }
 
-/// Copies files whose names end so; the names of the copies begin with `prefix`.
+/// Copies the files with a suffix; the names of the copies start with `prefix`.
 fn copy(from: &Path, end: &str, prefix: &str, to: &Path) -> Outcome {
     let wrong = |e: std::io::Error| format!("cannot copy seeds of {}: {e}", from.display());
     for entry in from.read_dir().map_err(wrong)? {
@@ -202,7 +201,7 @@ fn copy(from: &Path, end: &str, prefix: &str, to: &Path) -> Outcome {
     Ok(())
 }
 
-/// The queries and filters of golden questions: `? VERB [FIELDS] TEXT`, a line each.
+/// The queries and filters of golden query files: lines of `? VERB [FIELDS] TEXT`.
 fn questions(text: &str) -> Vec<String> {
     let questions = text.lines().filter_map(|line| line.strip_prefix("? "));
     let text_of = |line: &str| {

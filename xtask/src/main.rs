@@ -1,7 +1,7 @@
 //! Automation of this repository: `cargo xtask VERB`.
 //!
-//! One command is continuous integration, so that a machine and a person run the same thing. No
-//! dependencies: this crate builds in seconds and works where nothing but cargo is installed.
+//! CI is a single command, so that servers and developers run the same checks. No dependencies:
+//! this crate builds in seconds and works wherever cargo is installed.
 
 mod ci;
 mod cross;
@@ -26,14 +26,14 @@ usage: cargo xtask VERB
   fuzz TARGET [--seconds N]
                          fuzzes a target, here for 60 s; `fuzz TARGET FILE...` runs inputs once
   fresh [demo] [test]    both commands of the README in a bare Debian made by debootstrap, as root
-  tidy                   the rules of the house, checked over the files git knows
+  tidy                   the rules of this repository, checked over all files that git tracks
   licences               every dependency has an accepted licence
   cross                  type-checks the other supported targets that are installed
   bench search|table|log|limits|index [--peers a,b] [ARGS]
                          the benchmarks, in release mode
 ";
 
-/// What every verb returns: a sentence for people when it failed.
+/// The result of a verb; the error is a message for the user.
 type Outcome = Result<(), String>;
 
 fn main() -> ExitCode {
@@ -90,7 +90,7 @@ fn finish(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", shown(command))) }
 }
 
-/// A command as one would type it.
+/// The command as a user would type it.
 fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default();
     let words = std::iter::once(program).chain(command.get_args());

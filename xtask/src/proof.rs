@@ -1,19 +1,20 @@
-//! The long proofs: what `cargo xtask test` runs at a small size, at full size in release mode.
+//! The long proofs: tests that `cargo xtask test` runs at a small size, here at full size in
+//! release.
 //!
-//! Each part is tests that read their size from the environment, or a fuzz target. A variable that
-//! is set already wins, so that one part can be made larger or smaller.
+//! Each part is a set of tests that read their size from the environment, or a fuzz target. A
+//! variable that is already set takes precedence, so that a part can be made larger or smaller.
 
 use crate::tools::{is_on_path, is_root};
 use crate::{Outcome, cargo, finish, fuzz};
 use std::time::{Duration, Instant};
 
-/// Tests to run, and how much of each.
+/// A set of tests with their sizes.
 struct Proof {
     name: &'static str,
     what: &'static str,
     /// Arguments of `cargo test --release`.
     args: &'static [&'static str],
-    /// Variables, and what they are set to.
+    /// Environment variables and their values.
     sizes: &'static [(&'static str, &'static str)],
     needs: fn() -> Outcome,
 }
@@ -36,20 +37,26 @@ const PROOFS: [Proof; 7] = [
     Proof {
         name: "power",
         what: "a real file system that loses its power under a log",
-        args: &["-p", "firndb", "--lib", "a_file_system_that_loses_its_power", "--ignored"],
+        args: &[
+            "-p",
+            "firndb",
+            "--lib",
+            "a_file_system_that_loses_power_keeps_synced_writes",
+            "--ignored",
+        ],
         sizes: &[("FIRNDB_POWER_CUTS", "500")],
         needs: loop_devices,
     },
     Proof {
         name: "collection",
-        what: "random questions to random collections, beside a model",
+        what: "random queries on random collections, compared with a model",
         args: &["-p", "firndb", "--lib", "answers_match_the_model"],
         sizes: &[("FIRNDB_MODEL_QUERIES", "200000")],
         needs: || Ok(()),
     },
     Proof {
         name: "table",
-        what: "probes of absent keys, random tables beside a model, forged tables",
+        what: "probes of absent keys, random tables compared with a model, forged tables",
         args: &["-p", "firndb", "--lib", "table::tests"],
         sizes: &[
             ("FIRNDB_TABLE_PROBES", "20000000"),
@@ -60,7 +67,7 @@ const PROOFS: [Proof; 7] = [
     },
     Proof {
         name: "indexer",
-        what: "an indexer killed over and over, and random feeds beside a model",
+        what: "an indexer killed over and over, and random feeds compared with a model",
         args: &["-p", "firndb", "--lib", "indexer::tests"],
         sizes: &[("FIRNDB_KILLS", "100"), ("FIRNDB_STEPS", "3000")],
         needs: || Ok(()),
@@ -81,7 +88,7 @@ const PROOFS: [Proof; 7] = [
     },
 ];
 
-/// Seconds of each fuzz target.
+/// Duration of each fuzz target in seconds.
 const FUZZ_SECONDS: u64 = 60;
 
 fn loop_devices() -> Outcome {
@@ -94,14 +101,14 @@ fn loop_devices() -> Outcome {
     }
 }
 
-/// What became of a part.
+/// The result of a part.
 enum End {
     Ok,
     Failed(String),
     Skipped(String),
 }
 
-/// Runs all parts, or those that `--only` names, also when one fails; lists them with their times.
+/// Runs all parts, or those named by `--only`, even if one fails; lists them with their durations.
 pub fn run(args: &[&str]) -> Outcome {
     let wanted = match args {
         [] => names(),
@@ -183,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_has_a_name_of_its_own() {
+    fn every_part_has_a_unique_name() {
         let mut names = names();
         let count = names.len();
         names.sort();
@@ -199,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_say_what_became_of_a_part() {
+    fn lines_report_the_result_of_a_part() {
         let time = Duration::from_millis(61_250);
         let text = line("fuzz-hint", &End::Skipped("no c++".into()), time);
         assert_eq!(text, "proof fuzz-hint           61.2 s  skipped: no c++");

@@ -1,23 +1,23 @@
-//! All tests: cargo's output passes through as it comes, then the slowest test programs are named,
-//! and one line sums it up at the end.
+//! Runs all tests: passes cargo's output through, then lists the slowest test programs, and prints
+//! one summary line at the end.
 
 use crate::{Outcome, cargo, shown, tools};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 
-/// Test programs to name: those that take longest.
+/// Number of slowest test programs listed.
 const SLOWEST: usize = 3;
 
-/// Tests of all test programs together.
+/// Totals over all test programs.
 #[derive(Debug, Default, PartialEq)]
 pub struct Totals {
     passed: u64,
     failed: u64,
     skipped: u64,
-    /// Tests of the program that runs which said that they cannot be run: cargo counts them as
+    /// Tests of the current program that reported that they cannot run: cargo counts them as
     /// passed.
-    told: u64,
-    /// Each program with its seconds, in the order they ran.
+    unable: u64,
+    /// Each program with its duration in seconds, in the order they ran.
     programs: Vec<(String, f64)>,
 }
 
@@ -33,8 +33,8 @@ impl Totals {
         self.passed + self.failed + self.skipped > 0
     }
 
-    /// Prints the slowest programs and the sum, each on a line of its own; nothing if no test ran,
-    /// say for an error of a compiler.
+    /// Prints the slowest programs and the totals, each on its own line; nothing if no test ran,
+    /// for example after a compiler error.
     pub fn print(&self) {
         if self.any() {
             println!("slowest: {}\n{self}", self.slowest());
@@ -48,7 +48,7 @@ impl Totals {
         named.map(|(name, time)| format!("{name} {time:.1} s")).collect::<Vec<_>>().join(", ")
     }
 
-    /// Takes a line of cargo or of a test program, of one of these forms; others say nothing.
+    /// Parses a line of cargo or of a test program; lines of other forms are ignored.
     /// ```text
     ///      Running unittests src/lib.rs (target/debug/deps/firndb-0123456789abcdef)
     ///    Doc-tests firndb
@@ -66,7 +66,7 @@ impl Totals {
             (Some("Doc-tests"), Some(name)) => self.programs.push((format!("{name} (doc)"), 0.0)),
             _ => {}
         }
-        self.told += u64::from(line.starts_with("skipped: "));
+        self.unable += u64::from(line.starts_with("skipped: "));
         let Some(counts) = line.strip_prefix("test result: ") else { return };
         for part in counts.split(';') {
             let mut words = part.split_whitespace().rev();
@@ -79,9 +79,9 @@ impl Totals {
             let number: u64 = number.parse().unwrap_or(0);
             match what {
                 "passed" => {
-                    let told = std::mem::take(&mut self.told).min(number);
-                    self.passed += number - told;
-                    self.skipped += told;
+                    let unable = std::mem::take(&mut self.unable).min(number);
+                    self.passed += number - unable;
+                    self.skipped += unable;
                 }
                 "failed" => self.failed += number,
                 "ignored" => self.skipped += number,
@@ -91,7 +91,8 @@ impl Totals {
     }
 }
 
-/// Runs all tests; `args` go to `cargo test`. The last line on standard output is the sum.
+/// Runs all tests; `args` are passed to `cargo test`. The last line on standard output is the
+/// total.
 pub fn run(args: &[&str]) -> Outcome {
     let mut totals = Totals::default();
     let outcome = run_and_count(args, &mut totals);
@@ -99,17 +100,17 @@ pub fn run(args: &[&str]) -> Outcome {
     outcome
 }
 
-/// Runs all tests and adds them to `totals`, which is right also when this fails.
+/// Runs all tests and adds them to `totals`, which is correct even if this fails.
 pub fn run_and_count(args: &[&str], totals: &mut Totals) -> Outcome {
     tools::for_tests()?;
-    // One pipe for both outputs: cargo names the programs on one, they print results on the other.
+    // One pipe for both outputs: cargo names programs on one, programs print results on the other.
     let (output, input) = io::pipe().map_err(|e| format!("cannot make a pipe: {e}"))?;
     let other = input.try_clone().map_err(|e| format!("cannot share a pipe: {e}"))?;
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
     command.args(args).stdout(input).stderr(other);
     let child = command.spawn().map_err(|e| format!("cannot start {}: {e}", shown(&command)));
     let (mut child, what) = (child?, shown(&command));
-    drop(command); // and with it our ends for writing, or the pipe would never end
+    drop(command); // Closes our write ends, or the pipe would never end.
     pass_through(output, totals).map_err(|e| format!("cannot read cargo's output: {e}"))?;
     let status = child.wait().map_err(|e| format!("cannot wait for cargo: {e}"))?;
     if !status.success() {
@@ -118,7 +119,7 @@ pub fn run_and_count(args: &[&str], totals: &mut Totals) -> Outcome {
     if totals.passed == 0 { Err("no test ran".to_string()) } else { Ok(()) }
 }
 
-/// Copies lines to standard output one by one, so that progress is seen, and counts them.
+/// Copies lines to standard output one by one, so that progress is visible, and counts them.
 fn pass_through(output: impl io::Read, totals: &mut Totals) -> io::Result<()> {
     let mut reader = BufReader::new(output);
     let mut line = Vec::new();

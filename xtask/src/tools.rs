@@ -1,10 +1,10 @@
-//! The programs that tests and other verbs need besides cargo. Nothing is installed here: what is
-//! missing is named, with the Debian packages that bring it.
+//! The programs that tests and other verbs need in addition to cargo. Nothing is installed: errors
+//! name missing programs and their Debian packages.
 
 use crate::Outcome;
 use std::process::Command;
 
-/// A program, the Debian packages that bring it, and what needs it.
+/// A program, its Debian packages, and what needs it.
 pub struct Tool {
     pub program: &'static str,
     pub packages: &'static [&'static str],
@@ -21,12 +21,12 @@ const TESTS: [Tool; 2] = [
     },
 ];
 
-/// An error that says what to install if a program is missing that the tests need.
+/// An error that names the packages to install if a program for the tests is missing.
 pub fn for_tests() -> Outcome {
     check(&TESTS)
 }
 
-/// An error that says what to install if one of the programs is missing.
+/// An error that names the packages to install if one of the programs is missing.
 pub fn check(tools: &[Tool]) -> Outcome {
     let missing: Vec<&Tool> = tools.iter().filter(|tool| !is_on_path(tool.program)).collect();
     if missing.is_empty() { Ok(()) } else { Err(advice(&missing)) }
@@ -74,8 +74,8 @@ mod tests {
 
     #[test]
     fn no_test_and_no_verb_installs_anything_on_the_machine() {
-        // The words are split, or this file would be found. `.ci/run`, which does install, is no
-        // Rust file; `crates/bench/src/peers.rs` does so where `--install` asks for it.
+        // The words are split so that this file does not match. `.ci/run`, which does install, is
+        // not a Rust file; `crates/bench/src/peers.rs` installs when `--install` is given.
         let words = [concat!("\"apt", "-get\""), concat!("\"dp", "kg\""), concat!("\"su", "do\"")];
         let mut folders = vec![crate::root().join("crates"), crate::root().join("xtask")];
         let mut files = 0;

@@ -1,14 +1,13 @@
-//! What an engine under benchmark and the runner say to each other, and the data both of them read.
+//! The protocol between the benchmark runner and the engines, and the data that both of them read.
 //!
-//! An engine is a child process. It reads jobs from its standard input, one a line, fields
-//! separated by tabs, and answers on its standard output, so that engines of any language compete
-//! on equal terms and nothing foreign enters FirnDB's dependency tree. `peers/README.md` describes
+//! An engine is a child process. It reads jobs from its standard input, one per line, with fields
+//! separated by tabs, and answers on its standard output, so that engines in any language compete
+//! on equal terms and no foreign code enters FirnDB's dependency tree. `peers/README.md` describes
 //! the lines. [`search`], [`table`] and [`log`] are the benchmarks, each with the engine's side of
-//! its lines.
+//! the protocol.
 //!
 //! The same code reads the data, times the queries and folds the answers for FirnDB and for every
-//! peer written in Rust: what differs between two figures is the engine. This crate has no
-//! dependencies.
+//! peer written in Rust, so figures differ only by the engine. This crate has no dependencies.
 
 mod lines;
 pub mod log;
@@ -19,7 +18,7 @@ pub mod table;
 
 pub use process::{anonymous_memory, cpu_time, disk_usage, mapped_memory, peak_memory};
 
-/// Errors of engines are told to people, never branched on.
+/// Errors of engines are printed, never matched on.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 /// Result of every fallible call of an engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

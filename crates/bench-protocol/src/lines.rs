@@ -1,9 +1,9 @@
-//! Jobs come in as lines of fields between tabs; each is answered before the next is read.
+//! The job loop: each line of tab-separated fields is answered before the next is read.
 
 use crate::Result;
 use std::io::{BufRead, StdoutLock, Write};
 
-/// Answers jobs from standard input until it ends. An error is told to the runner and ends the
+/// Answers jobs from standard input until it ends. An error is reported to the runner and ends the
 /// process.
 pub fn answer_jobs(
     mut perform: impl FnMut(&[&str], &mut StdoutLock<'static>) -> Result<()>,

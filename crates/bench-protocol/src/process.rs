@@ -1,5 +1,5 @@
-//! What the operating system says about this process and about a directory. Zero where it says
-//! nothing (not Linux).
+//! Statistics of this process and of directories, from the operating system. Zero where they are
+//! not available (not Linux).
 
 use crate::Result;
 use std::fs;
@@ -9,8 +9,8 @@ use std::time::Duration;
 /// CPU time of all threads of this process so far, user and system, to the nearest 10 ms.
 pub fn cpu_time() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name in parentheses may hold anything; behind it, utime and stime are the 12th and 13th
-    // fields.
+    // The name in parentheses may contain any character; after it, utime and stime are the 12th and
+    // 13th fields.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: u64 = fields.split_whitespace().skip(11).take(2).flat_map(str::parse::<u64>).sum();
     Duration::from_millis(ticks * 10)
@@ -23,13 +23,13 @@ pub fn thread_time() -> Duration {
     Duration::from_nanos(nanos.unwrap_or(0))
 }
 
-/// Bytes that this process has had to fetch from disks so far.
+/// Bytes that this process has read from disks so far.
 pub fn bytes_read() -> u64 {
     io("read_bytes: ")
 }
 
-/// Bytes of pages of files that this process made dirty so far; a page that is written again before
-/// it went to the disk counts once.
+/// Bytes of file pages that this process has dirtied so far; a page written again before writeback
+/// counts once.
 pub fn bytes_written() -> u64 {
     io("write_bytes: ")
 }
@@ -40,17 +40,17 @@ fn io(key: &str) -> u64 {
     line.and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Largest resident memory of this process so far, in bytes.
+/// Peak resident memory of this process, in bytes.
 pub fn peak_memory() -> u64 {
     status("VmHWM:")
 }
 
-/// Memory of this process now that no file backs, in bytes.
+/// Current anonymous memory of this process, in bytes.
 pub fn anonymous_memory() -> u64 {
     status("RssAnon:")
 }
 
-/// Memory of this process now that files back: what it touched of its maps, in bytes.
+/// Current file-backed memory of this process (touched pages of its maps), in bytes.
 pub fn mapped_memory() -> u64 {
     status("RssFile:")
 }
@@ -61,7 +61,7 @@ fn status(key: &str) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().map_or(0, |kib| kib * 1024)
 }
 
-/// Bytes of the files in a directory and in those below it.
+/// Bytes of the files in a directory, recursively.
 pub fn disk_usage(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {
@@ -72,13 +72,13 @@ pub fn disk_usage(dir: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// [`disk_usage`], but what files really take: holes count nothing, space that is reserved counts.
+/// [`disk_usage`] by allocated blocks: holes do not count, preallocated space does.
 pub fn disk_allocated(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let meta = match entry.metadata() {
-            // Compacted away since the directory was read.
+            // Compaction removed the file since the directory was read.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
             meta => meta?,
         };
@@ -87,8 +87,8 @@ pub fn disk_allocated(dir: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Writes the files in a directory out and lets the page cache forget them, as far as nobody has
-/// them mapped: by `dd`, so that this crate stays without dependencies.
+/// Writes back the files in a directory and evicts them from the page cache, except for pages that
+/// a process has mapped. Runs `dd`, so that this crate needs no dependencies.
 pub fn forget_pages(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_tells_memory_and_time() {
+    fn process_statistics_are_available() {
         let block = vec![1u8; 32 << 20];
         assert!(anonymous_memory() >= block.len() as u64);
         assert!(peak_memory() >= anonymous_memory() / 2);

@@ -1,7 +1,6 @@
-//! Random numbers that depend on a seed alone: SplitMix64, and the distributions the workloads
-//! need.
+//! Deterministic random numbers: SplitMix64, and the distributions of the workloads.
 //!
-//! Row i of a data set has a generator of its own, so that any row can be made again without those
+//! Each row of a data set has its own generator, so that any row can be generated without those
 //! before it.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
@@ -10,7 +9,7 @@ pub struct Rng(u64);
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Rng {
-    /// The generator of item `index` of a `stream` of numbers.
+    /// The generator of item `index` in a `stream` of random numbers.
     pub fn new(seed: u64, stream: u64, index: u64) -> Rng {
         let mut rng = Rng(seed.wrapping_mul(STEP) ^ stream);
         Rng(rng.next() ^ index.wrapping_mul(0xd134_2543_de82_ef95))
@@ -41,19 +40,19 @@ impl Rng {
         low + self.unit() * (high - low)
     }
 
-    /// Normal with mean 0 and deviation 1, by Box and Muller.
+    /// Normal distribution with mean 0 and deviation 1 (Box-Muller).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// Exponential.
+    /// Exponential distribution.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
 }
 
-/// Zipf's distribution over `0..n`: the weight of i is 1 / (i + 1)^exponent.
+/// Zipf distribution over `0..n`: the weight of i is 1 / (i + 1)^exponent.
 pub struct Zipf(Vec<f64>);
 
 impl Zipf {

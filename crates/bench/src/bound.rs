@@ -1,10 +1,10 @@
-//! What a figure is meant to be at least, or at most.
+//! Bounds of the aims.
 
 /// A bound of an aim.
 pub enum Bound {
-    /// Holds for values as large, or larger.
+    /// Holds for values of at least this.
     AtLeast(f64),
-    /// Holds for values as small, or smaller.
+    /// Holds for values of at most this.
     AtMost(f64),
 }
 
@@ -17,12 +17,12 @@ impl Bound {
         }
     }
 
-    /// What a table says of a value: whether the aim was reached.
+    /// The mark in a table: whether the aim was reached.
     pub fn verdict(&self, value: f64) -> &'static str {
         if self.holds(value) { "reached" } else { "**missed**" }
     }
 
-    /// In words.
+    /// The bound in words.
     pub fn text(&self) -> String {
         match self {
             Bound::AtLeast(bound) => format!("at least {bound}"),

@@ -1,4 +1,4 @@
-//! Draws times as bars on a logarithmic scale: an SVG that needs nothing else.
+//! Draws times as bars on a logarithmic scale, in a self-contained SVG.
 
 use crate::units::{is_ours, time};
 use std::fmt::Write;
@@ -8,15 +8,15 @@ const WIDTH: f64 = 560.0;
 const BAR: f64 = 14.0;
 const GAP: f64 = 12.0;
 
-/// Bars under a title: engines, and what each took in nanoseconds.
+/// A titled group of bars: engines and their times in nanoseconds.
 pub struct Group {
-    /// Said once, at the left.
+    /// Shown once, at the left.
     pub title: String,
     /// Name and nanoseconds.
     pub bars: Vec<(String, f64)>,
 }
 
-/// The drawing: for each group a bar an engine, FirnDB's in another colour.
+/// The drawing: for each group one bar per engine, FirnDB's in another colour.
 pub fn svg(groups: &[Group]) -> String {
     let (low, high) = decades(groups);
     let place = |nanos: f64| LEFT + (nanos.log10() - low) / (high - low) * WIDTH;
@@ -68,8 +68,7 @@ fn bar(out: &mut String, name: &str, y: f64, end: f64, nanos: f64) {
     );
 }
 
-/// The powers of ten around all times. The clock of a CPU may have stood still for a short one,
-/// which then is none or 0.
+/// The powers of ten around all times. Times of zero, from a coarse CPU clock, are left out.
 fn decades(groups: &[Group]) -> (f64, f64) {
     let logs = groups.iter().flat_map(|group| &group.bars).map(|(_, nanos)| nanos.log10());
     let (low, high) = logs
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_took_no_time_has_a_bar_too() {
+    fn zero_times_have_a_bar() {
         let bars = [0.0, f64::NAN, 120.0].map(|nanos| ("firndb".to_string(), nanos));
         let svg = svg(&[Group { title: "present".into(), bars: bars.into() }]);
         assert_eq!(svg.matches("#1f6fb4").count(), 3);

@@ -18,20 +18,20 @@ pub struct Launcher {
     pub arguments: Vec<String>,
 }
 
-/// What building cost.
+/// Cost of a build.
 #[derive(Clone, Copy, Debug)]
 pub struct Built {
-    /// Time by the wall clock.
+    /// Wall-clock time.
     pub wall: Duration,
-    /// Time on all CPUs.
+    /// CPU time on all cores.
     pub cpu: Duration,
-    /// Largest resident memory, bytes.
+    /// Peak resident memory in bytes.
     pub peak_memory: u64,
     /// Bytes on disk.
     pub disk: u64,
 }
 
-/// A running engine. It ends when this is dropped.
+/// A running engine. Killed when dropped.
 pub struct Child {
     name: String,
     process: std::process::Child,
@@ -40,12 +40,12 @@ pub struct Child {
 }
 
 impl Launcher {
-    /// When the program, or a file beside its script, changed last.
+    /// When the program, or a file in its script's directory, was last modified.
     pub fn changed(&self) -> SystemTime {
         let script = self.arguments.first().map(Path::new).filter(|path| path.is_file());
-        let beside = script.and_then(|script| script.parent()?.read_dir().ok());
-        let beside = beside.into_iter().flatten().flatten().map(|entry| entry.path());
-        let files = beside.chain([self.program.clone()]);
+        let siblings = script.and_then(|script| script.parent()?.read_dir().ok());
+        let siblings = siblings.into_iter().flatten().flatten().map(|entry| entry.path());
+        let files = siblings.chain([self.program.clone()]);
         let changed = files.filter_map(|path| path.metadata().ok()?.modified().ok());
         changed.max().unwrap_or(SystemTime::UNIX_EPOCH)
     }
@@ -66,12 +66,12 @@ impl Launcher {
 impl Child {
     /// Name and version.
     pub fn hello(&mut self) -> Result<String> {
-        Ok(self.ask(&["hello"], "hello", 1)?.swap_remove(0))
+        Ok(self.request(&["hello"], "hello", 1)?.swap_remove(0))
     }
 
     /// Sends a job whose answer is one line, `built`.
     pub fn build(&mut self, job: &[&str]) -> Result<Built> {
-        let answer = self.ask(job, "built", 4)?;
+        let answer = self.request(job, "built", 4)?;
         Ok(Built {
             wall: Duration::from_nanos(self.number(&answer[0])?),
             cpu: Duration::from_nanos(self.number(&answer[1])?),
@@ -81,11 +81,11 @@ impl Child {
     }
 
     /// Sends a job whose answer is one line: `head`, and `count` fields.
-    pub fn ask(&mut self, job: &[&str], head: &str, count: usize) -> Result<Vec<String>> {
+    pub fn request(&mut self, job: &[&str], head: &str, count: usize) -> Result<Vec<String>> {
         self.send(job)?;
         let mut line = self.line()?;
         if line.len() != count + 1 || line[0] != head {
-            return Err(self.strange(&line));
+            return Err(self.unexpected(&line));
         }
         Ok(line.split_off(1))
     }
@@ -97,7 +97,7 @@ impl Child {
         sent.map_err(|e| format!("{} does not take a job: {e}", self.name).into())
     }
 
-    /// The fields of the next line of an answer.
+    /// Reads the next line of an answer, as fields.
     pub fn line(&mut self) -> Result<Vec<String>> {
         let line = self.output.next().ok_or_else(|| format!("{} ended too early", self.name))??;
         let fields: Vec<String> = line.split('\t').map(String::from).collect();
@@ -107,13 +107,13 @@ impl Child {
         Ok(fields)
     }
 
-    /// A field as a number.
+    /// Parses a field as a number.
     pub fn number<T: FromStr>(&self, text: &str) -> Result<T> {
         text.parse().map_err(|_| format!("{} said `{text}` for a number", self.name).into())
     }
 
-    /// What to say of a line that is no answer.
-    pub fn strange(&self, line: &[String]) -> firndb_bench_protocol::Error {
+    /// The error for an unexpected answer line.
+    pub fn unexpected(&self, line: &[String]) -> firndb_bench_protocol::Error {
         format!("{} said `{}`, which is no answer to its job", self.name, line.join(" ")).into()
     }
 }
@@ -121,7 +121,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         drop(self.input.take());
-        // A child that is in the middle of something does not read that its input has ended.
+        // A child that is busy does not notice that its input has ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -138,14 +138,14 @@ mod tests {
     use std::fs::{self, File};
 
     #[test]
-    fn a_script_changes_with_every_file_beside_it() {
+    fn a_script_changes_with_every_file_in_its_directory() {
         let dir = std::env::temp_dir().join(format!("firndb-changed-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
-        let [script, beside] = ["run.py", "Beside.java"].map(|name| dir.join(name));
+        let [script, sibling] = ["run.py", "Sibling.java"].map(|name| dir.join(name));
         let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
         let set = |path: &Path, to| File::create(path).unwrap().set_modified(to).unwrap();
         set(&script, old);
-        set(&beside, old);
+        set(&sibling, old);
         let launcher = Launcher {
             name: "script".into(),
             program: dir.join("no program"),
@@ -153,7 +153,7 @@ mod tests {
         };
         let before = launcher.changed();
         let new = old + Duration::from_secs(9);
-        set(&beside, new);
+        set(&sibling, new);
         let after = launcher.changed();
         fs::remove_dir_all(&dir).unwrap();
         assert_eq!((before, after), (old, new));

@@ -1,4 +1,4 @@
-//! `fio`, which tells what a disk can do: random reads of 4 KiB past the page cache.
+//! Runs `fio` to measure the disk: random reads of 4 KiB past the page cache.
 
 use crate::peers::advice;
 use firndb_bench_protocol::Result;
@@ -6,11 +6,11 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// What it found.
+/// The results.
 pub struct Disk {
-    /// Reads a second.
+    /// Reads per second.
     pub per_second: f64,
-    /// Median and 99th of 100, nanoseconds.
+    /// Median and 99th percentile, nanoseconds.
     pub nanos: [f64; 2],
 }
 
@@ -19,7 +19,7 @@ pub fn is_there() -> bool {
     Command::new("fio").arg("--version").output().is_ok_and(|out| out.status.success())
 }
 
-/// Reads files of a folder for some time; `more` says which, and how many reads at a time.
+/// Reads files of a folder for `millis`; `more` selects the files and the queue depth.
 pub fn read(dir: &Path, millis: u64, more: &[&str]) -> Result<Disk> {
     if !is_there() {
         return Err(advice("there is no fio", &["fio"]).into());

@@ -1,9 +1,9 @@
-//! Benchmarks of FirnDB beside its peers: [`search`], [`table`] and [`log`]; and of the Indexer,
-//! [`index`], for which there is no peer.
+//! Benchmarks of FirnDB against its peers ([`search`], [`table`] and [`log`]), and of the Indexer
+//! ([`index`]), for which there is no peer.
 //!
-//! Engines are child processes that speak the lines of `firndb-bench-protocol`: FirnDB's stores, a
-//! floor of bare arrays, and the programs below `peers/` (found and built by [`peers`], spoken to
-//! by [`child`]). Answers are held against each other before a time is told.
+//! Engines are child processes that speak the protocol of `firndb-bench-protocol`: FirnDB's stores,
+//! a floor of bare arrays, and the programs below `peers/` (found and built by [`peers`], driven
+//! through [`child`]). Answers are compared before any time is reported.
 
 pub mod bound;
 pub mod chart;

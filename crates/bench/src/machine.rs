@@ -1,9 +1,9 @@
-//! The machine a run was made on.
+//! Describes the machine of a run.
 
 use memmap2::{Advice, MmapMut};
 use std::fs;
 
-/// Processor, cores, memory, kernel; "unknown" where the system does not tell.
+/// Processor, cores, memory, kernel; "unknown" where the system does not report it.
 pub fn describe() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
@@ -16,12 +16,12 @@ pub fn describe() -> String {
     format!("{model}, {cores} core(s), {memory}, kernel {}", kernel.trim())
 }
 
-/// Bytes of memory, if the system tells.
+/// Total memory in bytes, if the system reports it.
 fn memory() -> Option<u64> {
     meminfo("MemTotal")
 }
 
-/// Bytes of memory that could be had now, if the system tells.
+/// Available memory in bytes, if the system reports it.
 pub fn available_memory() -> Option<u64> {
     meminfo("MemAvailable")
 }
@@ -32,12 +32,12 @@ fn meminfo(what: &str) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Fills so many bytes of memory, a quarter of all at most, and frees them: the host of a virtual
-/// machine may have taken what was free, and gives it back page by page to who asks next. In huge
-/// pages, for those are what a host takes.
+/// Touches this much memory, at most a quarter of all, and frees it. The host of a virtual machine
+/// may have reclaimed free memory, and returns it page by page on access. Uses huge pages, the unit
+/// in which hosts reclaim.
 pub fn fetch_memory(bytes: u64) {
     let most = memory().map_or(0, |all| all / 4);
-    // Who gets none measures without.
+    // If the allocation fails, the run measures without this step.
     if let Ok(mut map) = MmapMut::map_anon(bytes.min(most) as usize) {
         let _ = map.advise(Advice::HugePage);
         map.fill(1);
@@ -49,7 +49,7 @@ fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     line.split_once(':').map(|(_, value)| value.trim())
 }
 
-/// Today in UTC, as 2026-01-31.
+/// Today's date in UTC, as 2026-01-31.
 pub fn today() -> String {
     let now = jiff::Timestamp::now().to_string();
     now.split('T').next().unwrap_or_default().to_string()

@@ -1,4 +1,4 @@
-//! `firn-bench`: runs the benchmarks, and is itself the engines FirnDB and floor.
+//! `firn-bench`: runs the benchmarks, and contains the engines FirnDB and floor.
 
 use clap::{Args, Parser, Subcommand};
 use firndb_bench::child::Launcher;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Parser)]
-#[command(about = "Benchmarks of FirnDB beside its peers")]
+#[command(about = "Benchmarks of FirnDB against its peers")]
 enum Cli {
     #[command(flatten)]
     Command(Command),
@@ -22,13 +22,13 @@ enum Cli {
 enum Command {
     /// Collection: filters, counts and pages over car offers, and Table 1 of the YoctoDB paper.
     Search(Search),
-    /// Table: gets of random keys from records that were built once.
+    /// Table: gets of random keys from records that are built once.
     Table(Table),
     /// LogStore: puts, updates and gets of random keys.
     Log(Log),
-    /// LogStore: one large store, and what it is asked to keep to.
+    /// LogStore: one large store, and the limits that it must keep.
     Limits(Limits),
-    /// Indexer: how long until a change is seen, and what changes cost queries.
+    /// Indexer: latency of changes, and their cost for concurrent queries.
     Index(Index),
     /// Answers jobs on standard input, as a child process of the runner.
     #[command(hide = true)]
@@ -52,25 +52,25 @@ struct Search {
     /// Queries of each kind.
     #[arg(long, default_value_t = 1000)]
     queries: usize,
-    /// Peers to run beside FirnDB; `none` for none.
+    /// Peers to compare FirnDB with; `none` for none.
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values = search::PEERS)]
     peers: Vec<String>,
     /// Install the Debian packages that peers need, and `fio`, with apt-get.
     #[arg(long)]
     install: bool,
-    /// Run FirnDB with these numbers of partitions; `N-zstd` also compresses payloads, `none` not
-    /// at all.
+    /// Run FirnDB with these numbers of partitions; `N-zstd` also compresses payloads; `none` for
+    /// no FirnDB engine.
     #[arg(long, value_delimiter = ',', num_args = 1.., default_value = "1,64,1024")]
     partitions: Vec<String>,
-    /// How often each kind of query is timed with each engine.
+    /// Rounds: timings of each kind of query per engine.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Milliseconds for one engine to answer one kind in one round; slow ones answer fewer queries.
+    /// Milliseconds per engine, kind and round; slow engines answer fewer queries.
     #[arg(long, default_value_t = 2000)]
     budget: u64,
     #[command(flatten)]
     outputs: Outputs,
-    /// Use what FirnDB built in an earlier run; peers always do, unless they changed.
+    /// Reuse what FirnDB built in an earlier run; peers always do, unless they changed.
     #[arg(long)]
     reuse: bool,
 }
@@ -83,7 +83,7 @@ struct Table {
     /// Workloads.
     #[arg(long, value_delimiter = ',', num_args = 1.., default_value = "small,json,large")]
     workloads: Vec<Workload>,
-    /// Peers to run beside FirnDB; `none` for none.
+    /// Peers to compare FirnDB with; `none` for none.
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values = table::PEERS)]
     peers: Vec<String>,
     /// Install the Debian packages that peers need, and `fio`, with apt-get.
@@ -97,14 +97,15 @@ struct Table {
         default_values = [&table::OURS[..], &["floor"]].concat()
     )]
     ours: Vec<String>,
-    /// Turns of each kind of get in each of the three passes.
+    /// Measurements of each kind of get in each of the three passes.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Milliseconds of a turn; of percentiles at most four times as many, from the disk three
-    /// times.
+    /// Milliseconds per measurement; up to four times as many for percentiles, three times for gets
+    /// from the disk.
     #[arg(long, default_value_t = 500)]
     budget: u64,
-    /// Measure only workloads that no earlier run with the same engines and effort has measured.
+    /// Measure only workloads that no earlier run has measured with the same engines and
+    /// parameters.
     #[arg(long)]
     reuse: bool,
     #[command(flatten)]
@@ -120,19 +121,19 @@ struct Log {
     /// Workloads.
     #[arg(long, value_delimiter = ',', num_args = 1.., default_value = "small,large,huge,growing")]
     workloads: Vec<LogWorkload>,
-    /// Peers to run beside FirnDB; `none` for none.
+    /// Peers to compare FirnDB with; `none` for none.
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values = log::PEERS)]
     peers: Vec<String>,
     /// Install the Debian packages that peers need, and `fio`, with apt-get.
     #[arg(long)]
     install: bool,
-    /// How often each kind of get is measured, in turns with the other engines.
+    /// Measurements of each kind of get, interleaved with the other engines.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Milliseconds of each measurement of gets.
     #[arg(long, default_value_t = 1000)]
     budget: u64,
-    /// Milliseconds of filling and of updating, at most.
+    /// Maximum milliseconds of filling, and of updating.
     #[arg(long, default_value_t = 30_000)]
     write_budget: u64,
     /// Measure only what no earlier run with the same versions has measured.
@@ -150,14 +151,14 @@ struct Limits {
     /// Seconds of updates before the process is killed.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Seconds of each of six turns of puts that wait for the disk.
+    /// Seconds of each of six rounds of synced puts.
     #[arg(long, default_value_t = 5)]
     sync_seconds: u64,
 }
 
 #[derive(Args)]
 struct Index {
-    /// Documents of the index; it is made once and used again.
+    /// Documents of the index, which later runs reuse.
     #[arg(long, default_value_t = 1_024_000)]
     documents: u64,
     /// Partitions of the index.
@@ -166,13 +167,13 @@ struct Index {
     /// Single changes that are timed.
     #[arg(long, default_value_t = 50)]
     changes: i64,
-    /// Partitions that change in each second beside the queries.
+    /// Partitions that change per second during the queries.
     #[arg(long, default_value_t = 20)]
     dirty: usize,
-    /// Seconds of a turn without changes, and of one with them.
+    /// Seconds without changes, and with them, in each round.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Turns; few and long ones compare what the machine did at different times.
+    /// Rounds; a few long rounds would compare the machine at different times.
     #[arg(long, default_value_t = 12)]
     turns: u64,
     /// Write the figures to this file as a page of Markdown.
@@ -223,7 +224,7 @@ fn run_search(options: &Search) -> Result<()> {
         per_kind: options.queries,
         rounds: options.rounds,
         budget: Duration::from_millis(options.budget),
-        // About three seconds of looking at every row.
+        // About three seconds of brute force.
         brute: (100_000_000 / options.size.max(1)) as usize,
         reuse: options.reuse,
         engines,
@@ -242,7 +243,7 @@ fn run_table(options: &Table) -> Result<()> {
         workloads: options.workloads.clone(),
         records: options.records,
         effort: table::turns::Effort { rounds: options.rounds, millis: options.budget },
-        // The rest is for the engines' lists of keys, and for everybody else.
+        // The rest is for the engines' lists of keys and for other processes.
         memory: machine::available_memory().map_or(u64::MAX, |bytes| bytes / 8 * 7),
         reuse: options.reuse,
         engines,
@@ -258,7 +259,7 @@ fn run_log(options: &Log) -> Result<()> {
     let ours = ["firndb".into()];
     let (dir, mut engines) = engines("log", &ours, &options.peers, options.install)?;
     for peer in engines.iter_mut().filter(|engine| units::is_peer(&engine.name)) {
-        // A peer is for the Table unless it is told.
+        // Peers belong to the Table benchmark by default.
         peer.arguments.push("log".into());
     }
     let sections = log::runner::run(&log::runner::Options {
@@ -311,8 +312,9 @@ fn target() -> Result<PathBuf> {
     Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?.join("target"))
 }
 
-/// The directory for data, and launchers: this program's own engines, and the peers that can be
-/// built; of each other one a line says why not. `install` also installs what peers and `fio` need.
+/// The data directory and the launchers: this program's own engines, and the peers that can be
+/// built; for each other peer a line gives the reason. `install` also installs the packages that
+/// peers and `fio` need.
 fn engines(
     bench: &str,
     ours: &[String],

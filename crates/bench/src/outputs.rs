@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-/// Where to.
+/// The output files.
 #[derive(Args)]
 pub struct Outputs {
     /// Write the figures to this file as JSON.
@@ -21,13 +21,12 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// [`prepare`] of those that are asked for.
+    /// Runs [`prepare`] for the requested files.
     pub fn prepare(&self) -> Result<()> {
         [&self.json, &self.markdown, &self.chart].into_iter().flatten().try_for_each(prepare)
     }
 
-    /// Writes those that are asked for: the others too if one cannot be written, whose error it
-    /// gives.
+    /// Writes the requested files. Writes the others too if one fails, and returns the first error.
     pub fn write(&self, json: &Value, page: &str, chart: &str) -> Result<()> {
         let json = format!("{json:#}\n");
         let files = [(&self.json, &*json), (&self.markdown, page), (&self.chart, chart)];
@@ -36,7 +35,7 @@ impl Outputs {
     }
 }
 
-/// Makes the folder of a file, and the file if it is not there. Done before a run: it may take an
+/// Creates a file and its directory if they are missing. Called before a run: a run may take an
 /// hour, and its figures would be lost.
 pub fn prepare(path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();

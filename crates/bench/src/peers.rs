@@ -1,18 +1,18 @@
-//! Finds and builds the peers: programs of their own below `peers/`, one folder each.
+//! Finds and builds the peers: separate programs below `peers/`, one folder each.
 //!
-//! A folder with a `Cargo.toml` is a Rust program, a folder with a `run.py` is a Python program
-//! with its `requirements.txt`, and with a `prepare.py` that is run once if there is more to get.
-//! Nothing of them is known here but the folder's name, and which Debian packages a folder asks for
-//! in `packages.txt`. Those are installed only on request ([`Peers::install`]); a peer whose
-//! packages are missing is not built. What follows a dash in an engine's name is an argument of the
-//! program: `rocksdb-zstd` is the program `rocksdb` with `zstd`.
+//! A folder with a `Cargo.toml` is a Rust program; a folder with a `run.py` is a Python program
+//! with its `requirements.txt` and an optional `prepare.py`, which is run once to fetch more. This
+//! module only knows the folder's name and the Debian packages listed in its `packages.txt`.
+//! Packages are installed only on request ([`Peers::install`]); a peer whose packages are missing
+//! is not built. The part of an engine's name after a dash is an argument of the program:
+//! `rocksdb-zstd` is the program `rocksdb` with `zstd`.
 
 use crate::child::Launcher;
 use firndb_bench_protocol::Result;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where peers are and where they are built.
+/// The paths of peers and of their builds.
 pub struct Peers {
     /// The repository's root.
     pub root: PathBuf,
@@ -31,7 +31,7 @@ impl Peers {
         names
     }
 
-    /// The launcher of a peer that is built already.
+    /// The launcher of a peer that is already built.
     pub fn find(&self, name: &str) -> Option<Launcher> {
         let (folder, argument) = split(name);
         let (program, mut arguments) = if self.is_rust(folder) {
@@ -45,7 +45,7 @@ impl Peers {
         is_built.then(|| Launcher { name: name.into(), program, arguments })
     }
 
-    /// Builds a peer (a no-op if nothing changed) and gives its launcher.
+    /// Builds a peer (a no-op if nothing changed) and returns its launcher.
     pub fn build(&self, name: &str) -> Result<Launcher> {
         let (folder, _) = split(name);
         if self.is_rust(folder) {
@@ -64,8 +64,8 @@ impl Peers {
         self.find(name).ok_or_else(|| format!("peer {name} was built but is not there").into())
     }
 
-    /// Installs the Debian packages that peers of these names need, and `more`, with `apt-get`; it
-    /// is for a person to ask for that. Errors: `apt-get` fails, or is not there.
+    /// Installs the Debian packages that these peers need, and `more`, with `apt-get`; only run at
+    /// a user's request. Errors: `apt-get` fails or is missing.
     pub fn install(&self, names: &[String], more: &[&str]) -> Result<()> {
         let of_peers = names.iter().flat_map(|name| self.packages(split(name).0));
         let packages: Vec<String> = of_peers.chain(more.iter().map(|p| p.to_string())).collect();
@@ -76,12 +76,12 @@ impl Peers {
         let mut install = Command::new("apt-get");
         install.env("DEBIAN_FRONTEND", "noninteractive");
         install.args(["-q", "-y", "install", "--no-install-recommends"]).args(&missing);
-        // An old list of packages is only a problem if the installation fails.
+        // An outdated package list only matters if the installation fails.
         let _ = succeed(Command::new("apt-get").args(["-q", "update"]));
         succeed(&mut install)
     }
 
-    /// The Debian packages that a peer's folder names.
+    /// The Debian packages listed in a peer's folder.
     fn packages(&self, folder: &str) -> Vec<String> {
         let list = std::fs::read_to_string(self.folder(folder).join("packages.txt"));
         list.unwrap_or_default().split_whitespace().map(String::from).collect()
@@ -117,7 +117,7 @@ impl Peers {
         self.root.join("peers").join(name)
     }
 
-    /// What a Python program was built from.
+    /// The file that records the sources a Python program was built from.
     fn stamp(&self, name: &str) -> PathBuf {
         self.built(name).join("built-from")
     }
@@ -135,7 +135,7 @@ impl Peers {
     }
 }
 
-/// All files of a folder, one behind the other.
+/// The concatenated contents of all files of a folder.
 fn content(folder: &Path) -> Result<Vec<u8>> {
     let files = folder.read_dir()?.map(|entry| entry.map(|entry| entry.path()));
     let mut files = files.collect::<std::io::Result<Vec<PathBuf>>>()?;
@@ -148,18 +148,18 @@ fn content(folder: &Path) -> Result<Vec<u8>> {
     Ok(all)
 }
 
-/// Those of the packages that are not installed.
+/// The packages that are not installed.
 fn missing(packages: &[String]) -> Vec<&str> {
     packages.iter().map(String::as_str).filter(|package| !is_installed(package)).collect()
 }
 
-/// What is wrong, and how to come by the packages.
+/// The error, and how to install the packages.
 pub(crate) fn advice(what: &str, packages: &[&str]) -> String {
     let names = packages.join(" ");
     format!("{what}; run with --install, or as root: apt-get install {names}")
 }
 
-/// Folder and argument.
+/// Folder and argument of an engine's name.
 fn split(name: &str) -> (&str, Option<&str>) {
     name.split_once('-').map_or((name, None), |(folder, argument)| (folder, Some(argument)))
 }

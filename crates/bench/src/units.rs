@@ -1,11 +1,11 @@
-//! Figures for eyes, and what an engine's name tells.
+//! Figures for readers, and the meaning of engine names.
 
-/// An engine that is neither FirnDB nor the floor.
+/// Whether an engine is neither FirnDB nor the floor.
 pub fn is_peer(name: &str) -> bool {
     !is_ours(name) && name != "floor"
 }
 
-/// FirnDB.
+/// Whether an engine is FirnDB.
 pub fn is_ours(name: &str) -> bool {
     name.starts_with("firndb")
 }
@@ -31,7 +31,7 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// The value of a sorted list that `share` of its values do not exceed.
+/// The value of a sorted list that a fraction `share` of its values does not exceed.
 pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(place.max(1) - 1).copied().unwrap_or(f64::NAN)

@@ -1,4 +1,4 @@
-//! The index benchmark at a small size: every part of a run whose times are told.
+//! The index benchmark at a small size, with every part of a full run.
 
 use firndb_bench::index::prepare::Prepared;
 use firndb_bench::index::{Report, markdown, sustained, visible};
@@ -26,7 +26,7 @@ fn a_small_run_has_all_figures() {
     for times in [&sustained.idle, &sustained.busy] {
         assert!(times.all.len() == 6 && times.all.iter().all(|kind| !kind.is_empty()));
         assert_eq!(times.ran.len(), times.all.iter().map(Vec::len).sum::<usize>());
-        // No query can have had a processor for longer than it took.
+        // A query cannot have had a processor for longer than it took.
         let most = times.all.iter().filter_map(|kind| kind.last()).fold(0.0, |a, b| b.max(a));
         assert!(times.ran.last().is_some_and(|ran| *ran <= most));
     }

@@ -1,11 +1,11 @@
-//! Files for figures: before there are figures, and with those of a small run.
+//! Output files: checked before the run, and written by a small run.
 
 use firndb_bench::outputs::prepare;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Records of a run: as many as no other has.
+/// A number of records that no other run uses.
 const RECORDS: &str = "1097";
 
 fn scratch(name: &str) -> PathBuf {
@@ -25,7 +25,7 @@ fn bench(ours: &[&str], json: &Path) -> Output {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_before_the_run() {
+fn unwritable_outputs_are_reported_before_the_run() {
     let dir = scratch("outputs");
     let path = dir.join("new/folder/figures.json");
     prepare(&path).unwrap();

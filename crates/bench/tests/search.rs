@@ -1,5 +1,5 @@
-//! Every workload at a small size, through the same processes and comparisons as a run whose times
-//! are told: a benchmark that is not a test rots. Peers take part if they are built.
+//! Every workload of the search benchmark at a small size, through the same processes and
+//! comparisons as a full run, to keep the benchmark working. Peers take part if they are built.
 
 use firndb_bench::chart;
 use firndb_bench::child::Launcher;
@@ -31,7 +31,7 @@ fn the_floor_answers_as_brute_force_does() {
     let dir = scratch("floor");
     let mut hits = 0;
     for workload in Workload::ALL {
-        // A size that is no multiple of 64, and enough rows that every kind finds something.
+        // Not a multiple of 64, and enough rows for every kind to have matches.
         let data = Dataset::prepare(&dir, workload, 5 * SIZE + 3, QUERIES).unwrap();
         let brute = Brute::read(workload, &data.data()).unwrap();
         Floor.build(workload, &data.data(), &data.dir).unwrap();

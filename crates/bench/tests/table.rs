@@ -1,5 +1,5 @@
 //! Every workload of the table benchmark at a small size, through the same processes and
-//! comparisons as a run whose times are told. Peers take part if they are built.
+//! comparisons as a full run. Peers take part if they are built.
 
 use firndb_bench::chart;
 use firndb_bench::child::Launcher;
@@ -39,7 +39,7 @@ fn options(name: &str, engines: Vec<Launcher>) -> Options {
 }
 
 #[test]
-fn all_engines_answer_as_the_generator_says() {
+fn all_engines_agree_with_the_generator() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let peers = Peers { target: root.join("target"), root };
     let ours = OURS.into_iter().chain(["floor"]);
@@ -59,7 +59,7 @@ fn all_engines_answer_as_the_generator_says() {
         let direct = section.engines.iter().find(|engine| engine.name == "firndb-direct").unwrap();
         for pass in &direct.passes {
             assert_eq!(["cold 1 rate", "cold 32 read"].map(|what| pass[what].len()), [2, 8]);
-            // Nothing is installed for a test: without fio its figures are left out.
+            // Tests install nothing: without fio its figures are missing.
             assert_eq!(pass.get("fio 32 rate").map(Vec::len), fio::is_there().then_some(8));
         }
     }
@@ -67,7 +67,7 @@ fn all_engines_answer_as_the_generator_says() {
     assert!(page.contains("| firndb |") && page.contains("](benchmarks-table.svg)"));
     assert!(chart::svg(&report.chart()).trim_end().ends_with("</svg>"));
 
-    // A second run has nothing left to do: it would not find the same times again.
+    // A second run reuses everything: measured again, the times would differ.
     let again = run(&options).unwrap();
     let same = |(a, b): (&f64, &f64)| (a - b).abs() <= a.abs() * 1e-9;
     let all = |report: &Report| report.sections.iter().flat_map(|s| s.engines.clone()).collect();
@@ -81,7 +81,7 @@ fn all_engines_answer_as_the_generator_says() {
             assert!(first.zip(again).all(same));
         }
     }
-    // Nor does one that is to take another effort take what is kept.
+    // Runs with other parameters do not reuse them.
     let effort = Effort { rounds: 1, ..options.effort };
     let (workloads, engines) = (vec![Workload::Small], options.engines.clone());
     let other = run(&Options { effort, workloads, engines, dir: options.dir.clone(), ..options });
@@ -103,7 +103,7 @@ fn fio_measures_the_disk() {
 }
 
 #[test]
-fn engines_that_memory_does_not_hold_are_measured_in_groups() {
+fn engines_that_exceed_memory_are_measured_in_groups() {
     let all = OURS.into_iter().map(own).collect::<Vec<_>>();
     let of = |name: &str, memory| {
         let workloads = vec![Workload::Small];
@@ -122,7 +122,7 @@ fn engines_that_memory_does_not_hold_are_measured_in_groups() {
     }
 }
 
-/// An engine that says it answered.
+/// An engine that reports wrong answers.
 const LIAR: &str = r#"
 while read -r job what rest; do case $job in
     hello) printf 'hello\tliar\n' ;;
@@ -136,8 +136,8 @@ while read -r job what rest; do case $job in
 esac; done
 "#;
 
-/// What becomes of a run in which it takes part, saying that all values fold to `sum`, and that it
-/// timed so many gets of values that fold to 1.
+/// The error of a run with this engine, which reports that all values fold to `sum`, and that it
+/// timed `timed` gets of values that fold to 1.
 fn error_of_liar(name: &str, sum: &str, timed: usize) -> String {
     let script = LIAR.replace("SUM", sum).replace("TIMED", &timed.to_string());
     let liar = Launcher {
@@ -145,7 +145,7 @@ fn error_of_liar(name: &str, sum: &str, timed: usize) -> String {
         program: "/bin/sh".into(),
         arguments: vec!["-c".into(), script],
     };
-    // Long enough for every timed get of the honest one.
+    // Long enough for every timed get of the correct engine.
     let effort = Effort { rounds: 1, millis: 500 };
     let options = Options { effort, ..options(name, vec![own("firndb"), liar]) };
     let Err(error) = run(&options) else { panic!("what the liar says went through") };
@@ -166,14 +166,15 @@ fn sum() -> String {
 
 #[test]
 fn wrong_values_of_timed_gets_are_an_error_that_names_the_engine() {
-    // As many gets as the honest one has keys for.
+    // As many gets as the correct engine has keys for.
     let text = error_of_liar("table-timed", &sum(), 16 * 5000);
-    let told = "liar: the values of 80000 present keys fold to 0000000000000001, those of firndb";
-    assert!(text.contains(told), "{text}");
+    let message =
+        "liar: the values of 80000 present keys fold to 0000000000000001, those of firndb";
+    assert!(text.contains(message), "{text}");
 }
 
 #[test]
-fn who_reads_from_the_disk_in_its_turn_is_an_error_that_names_the_engine() {
+fn reads_from_disk_during_a_measurement_are_an_error_that_names_the_engine() {
     let text = error_of_liar("table-disk", &sum(), 0);
     assert!(text.contains("liar was not in memory: a get read that many bytes"), "{text}");
     assert!(text.ends_with(" 4096"), "{text}");

@@ -2,7 +2,7 @@
 
 use serde_json::Number;
 
-/// A number of a JSON text. The text of a number is kept where no machine type holds its value.
+/// A number of a JSON text. If no machine type holds its value, the text is kept.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JsonNumber {
     /// An integer of 64 bits, signed.

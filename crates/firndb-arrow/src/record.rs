@@ -31,10 +31,10 @@ use firndb::table::Table;
 use firndb::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// Bytes of keys and values after which a batch ends, however few records it has.
+/// Bytes of keys and values after which a batch ends, regardless of its number of records.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// Most bytes of a column: offsets have 32 bits.
+/// Maximum bytes of a column: offsets have 32 bits.
 const COLUMN_MAX: usize = i32::MAX as usize;
 
 /// The records of a table, in batches of at most `rows` records and about 16 MiB. Values are as
@@ -127,7 +127,7 @@ impl Builder {
         self.keys.append_value(key);
         self.values.append_value(value);
         if let Some(times) = &mut self.expiry {
-            // Later than any date that Arrow can express is as good as the last one.
+            // A time after the last date that Arrow can express is stored as that date.
             times.append_option(expiry.map(|time| i64::try_from(time).unwrap_or(i64::MAX)));
         }
         (self.rows, self.bytes) = (self.rows + 1, bytes);

@@ -1,4 +1,4 @@
-//! How a command fails: one clear line on standard error, or a JSON object; the exit code by kind.
+//! Command failures: one line on standard error, or a JSON object; the exit code follows the kind.
 
 use crate::output::is_closed_pipe;
 use firndb::{Error, redact, redact_url};
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 /// Result of a command.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// An error, with the text it was found in if the error points at a place of it.
+/// An error, with the query or schema text that the error points into.
 pub struct Failure {
     error: Error,
     text: Option<String>,
@@ -22,17 +22,17 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// An error in a query's or a schema's text.
+    /// An error in the text of a query or a schema.
     pub fn in_text(error: Error, text: &str) -> Failure {
         Failure { error, text: Some(text.to_string()), note: None }
     }
 
-    /// The failure with what else there is to know about it.
+    /// Adds a note to the failure.
     pub fn noting(self, note: String) -> Failure {
         Failure { note: Some(note), ..self }
     }
 
-    /// Prints the failure, without the credentials in URLs, and gives the process its exit code.
+    /// Prints the failure, without credentials in URLs, and returns the exit code of the process.
     pub fn report(&self, json: bool) -> ExitCode {
         if is_closed_pipe(&self.error) {
             return ExitCode::SUCCESS;
@@ -45,7 +45,7 @@ impl Failure {
             }
             eprintln!("error: {}", redact(&self.error.to_string()));
             if let (Some(text), Some(_)) = (&self.text, self.error.span()) {
-                // The message, which is the last line, is above already.
+                // The message, which is the last line, is already printed above.
                 let shown = firndb::search::point_at(text, &self.error);
                 shown.lines().take(2).for_each(|line| eprintln!("  {line}"));
             }

@@ -1,4 +1,4 @@
-//! `firn`: the command line of FirnDB. One file a command under `cmd/`.
+//! `firn`: the command line of FirnDB. One file per command under `cmd/`.
 #![allow(rustdoc::broken_intra_doc_links, reason = "comments are the help text: [x] is optional x")]
 
 mod cmd;
@@ -17,7 +17,8 @@ use std::sync::Arc;
 #[derive(Parser)]
 #[command(name = "firn", version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
-    /// Print JSON: a line a result on standard output, an object a failure on standard error.
+    /// Print JSON: one line per result on standard output, one object per failure on standard
+    /// error.
     #[arg(long, global = true)]
     json: bool,
 
@@ -44,7 +45,7 @@ enum Command {
     /// Publish versions of tables and collections, and follow them.
     #[command(subcommand, arg_required_else_help = true)]
     Catalog(cmd::catalog::Catalog),
-    /// Show what is in a file of FirnDB, or in a log store.
+    /// Show what a FirnDB file or a log store contains.
     Inspect(cmd::inspect::Args),
     /// Check every byte of a file, of a collection or of a log store.
     Verify(cmd::verify::Args),
@@ -53,7 +54,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // A write beyond `ulimit -f` then returns an error, instead of ending the process.
+    // Makes a write beyond `ulimit -f` return an error instead of ending the process.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -76,7 +77,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help, version, or a command line that makes no sense.
+/// Prints help, the version, or a usage error.
 fn usage(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), UsageError::InvalidSubcommand)
         && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
@@ -94,7 +95,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
     let plain = error.to_string();
     let shown = firndb::redact(&plain);
-    // Printing fails if nobody listens any more, and then there is nobody to tell.
+    // Printing fails if the output is closed; there is no other place to report that.
     let _ = match shown == plain {
         true => error.print(),
         false => std::io::Write::write_all(&mut std::io::stderr(), shown.as_bytes()),
@@ -102,7 +103,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(error.exit_code() as u8)
 }
 
-/// What somebody who typed `word` for a command may have meant.
+/// A command that the user may have meant by `word`.
 fn hint(word: &str) -> Option<String> {
     if Path::new(word).exists() {
         return Some(format!(

@@ -1,4 +1,4 @@
-//! What the commands print: tables for eyes, JSON lines for programs, both on standard output.
+//! Output of the commands: text tables or JSON lines, both on standard output.
 
 pub use firndb_ingest::value::{from_hex, to_json, to_text};
 pub use hex::encode as hex;
@@ -14,7 +14,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Standard output, buffered. A closed pipe is an error that [`is_closed_pipe`] knows.
+/// Standard output, buffered. [`is_closed_pipe`] recognizes the error of a closed pipe.
 pub struct Out {
     stdout: BufWriter<StdoutLock<'static>>,
 }
@@ -24,22 +24,22 @@ impl Out {
         Out { stdout: BufWriter::with_capacity(1 << 16, io::stdout().lock()) }
     }
 
-    /// Prints a line (or several).
+    /// Prints one or more lines.
     pub fn line(&mut self, text: impl Display) -> Result<()> {
         writeln!(self.stdout, "{text}").map_err(stdout_error)
     }
 
-    /// Prints a JSON value on a line of its own.
+    /// Prints a JSON value on its own line.
     pub fn json(&mut self, value: &Json) -> Result<()> {
         self.line(value)
     }
 
-    /// Prints bytes as they are.
+    /// Prints bytes unchanged.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.stdout.write_all(bytes).map_err(stdout_error)
     }
 
-    /// Must be called at the end: errors of the last bytes are found here.
+    /// Flushes. Must be called at the end, to report errors of the last bytes.
     pub fn finish(mut self) -> Result<()> {
         self.stdout.flush().map_err(stdout_error)
     }
@@ -55,14 +55,14 @@ impl Write for Out {
     }
 }
 
-/// The name of standard output in errors.
+/// The name of standard output in error messages.
 pub const STDOUT: &str = "standard output";
 
 pub fn stdout_error(error: io::Error) -> Error {
     Error::io("write", Path::new(STDOUT), error)
 }
 
-/// The reader of our output has gone (`firn ... | head`): nothing is wrong.
+/// The reader of the output has closed the pipe (`firn ... | head`); not a failure.
 pub fn is_closed_pipe(error: &Error) -> bool {
     let source = std::error::Error::source(error).and_then(|e| e.downcast_ref::<io::Error>());
     source.is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
@@ -80,27 +80,27 @@ const PLAIN: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('-').junction('-'))
     .content_lines(ContentLineStyle::none());
 
-/// A table for eyes: a header, a line, rows; columns of numbers to the right.
+/// A text table: a header, a line, rows; columns of numbers are right-aligned.
 pub struct Grid {
     headers: Vec<String>,
     rows: Vec<Vec<String>>,
-    /// Characters of a cell at most.
+    /// Maximum number of characters per cell.
     limit: usize,
-    /// Sides and widths of the columns of the rows that were taken away already.
-    begun: Option<(Vec<CellAlignment>, Vec<u16>)>,
+    /// Alignments and widths of the columns of the rows already taken.
+    layout: Option<(Vec<CellAlignment>, Vec<u16>)>,
 }
 
-/// Rows that a grid holds at a time, where there may be many.
+/// Rows that a grid of unbounded length holds at a time.
 const PART: usize = 4096;
 
 impl Grid {
     pub fn new(headers: impl IntoIterator<Item = impl Display>) -> Grid {
         let headers = headers.into_iter().map(|header| visible(&header.to_string(), 60)).collect();
-        Grid { headers, rows: Vec::new(), limit: 60, begun: None }
+        Grid { headers, rows: Vec::new(), limit: 60, layout: None }
     }
 
-    /// Shows cells whole, however long they are.
-    pub fn whole(mut self) -> Grid {
+    /// Shows cells in full, whatever their length.
+    pub fn untruncated(mut self) -> Grid {
         self.limit = usize::MAX;
         self
     }
@@ -111,8 +111,8 @@ impl Grid {
 }
 
 impl Grid {
-    /// The text of the rows so far once they are many, for a table whose rows should not all be in
-    /// memory. What follows has no header; it stands in the same columns where it fits.
+    /// Takes the text of the rows so far, once they are many, so that a long table is not held in
+    /// memory. Later rows have no header and keep the column widths where they fit.
     pub fn part(&mut self) -> Option<String> {
         if self.rows.len() < PART {
             return None;
@@ -120,13 +120,13 @@ impl Grid {
         let (table, sides) = (self.table(), self.sides());
         let widths = table.column_max_content_widths();
         self.rows.clear();
-        self.begun = Some((sides, widths));
+        self.layout = Some((sides, widths));
         Some(lines_of(&table))
     }
 
     /// Whether nothing is left to print.
     pub fn is_done(&self) -> bool {
-        self.begun.is_some() && self.rows.is_empty()
+        self.layout.is_some() && self.rows.is_empty()
     }
 
     fn sides(&self) -> Vec<CellAlignment> {
@@ -137,7 +137,7 @@ impl Grid {
                 false => CellAlignment::Left,
             }
         };
-        match &self.begun {
+        match &self.layout {
             Some((sides, _)) => sides.clone(),
             None => (0..self.headers.len()).map(side).collect(),
         }
@@ -151,11 +151,11 @@ impl Grid {
         };
         let mut table = Table::new();
         table.load_style(PLAIN);
-        if self.begun.is_none() {
+        if self.layout.is_none() {
             table.set_header(align(&self.headers));
         }
         table.add_rows(self.rows.iter().map(align));
-        if let Some((_, widths)) = &self.begun {
+        if let Some((_, widths)) = &self.layout {
             for (column, width) in table.column_iter_mut().zip(widths) {
                 let width = Width::Fixed(width.saturating_add(column.padding_width()));
                 column.set_constraint(ColumnConstraint::LowerBoundary(width));
@@ -176,7 +176,7 @@ fn lines_of(table: &Table) -> String {
     lines.join("\n")
 }
 
-/// Whether a cell is a number, perhaps with a unit, or says that there is none.
+/// Whether a cell is a number, with or without a unit, or marks a missing one.
 fn is_number(text: &str) -> bool {
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
     let digits = number.strip_prefix('-').unwrap_or(number);
@@ -185,7 +185,7 @@ fn is_number(text: &str) -> bool {
         && unit.chars().all(|c| c.is_ascii_alphabetic() || c == '%')
 }
 
-/// Text fit for a cell: one line, no control characters, at most `limit` characters.
+/// Text for a cell: one line, no control characters, at most `limit` characters.
 fn visible(text: &str, limit: usize) -> String {
     let mut shown = String::with_capacity(text.len().min(80));
     for (i, c) in text.chars().enumerate() {
@@ -201,7 +201,7 @@ fn visible(text: &str, limit: usize) -> String {
     shown
 }
 
-/// A sum as JSON: a number if JSON readers can hold it, else text.
+/// A sum as JSON: a number if JSON readers can represent it, else text.
 pub fn number_to_json(number: Number) -> Json {
     match number {
         Number::Int(v) => i64::try_from(v).map_or_else(|_| Json::from(v.to_string()), Json::from),
@@ -221,7 +221,7 @@ pub fn decimal(v: f64) -> String {
     if v == v.trunc() && v.abs() < 1e15 { format!("{v:.0}") } else { format!("{v:.2}") }
 }
 
-/// A count with a comma before every three digits.
+/// A count with a comma between groups of three digits.
 pub fn thousands(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -252,7 +252,7 @@ pub fn size(bytes: u64) -> String {
     format!("{value:.1} TiB")
 }
 
-/// A time in the unit that suits it: `12 us`, `3.4 ms`, `1.20 s`.
+/// A duration in a suitable unit: `12 us`, `3.4 ms`, `1.20 s`.
 pub fn time(duration: Duration) -> String {
     let micros = duration.as_secs_f64() * 1e6;
     match micros {
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_easy_to_read() {
+    fn numbers_are_formatted_for_reading() {
         assert_eq!(thousands(999), "999");
         assert_eq!(thousands(336776), "336,776");
         assert_eq!(plural(1, "row"), "1 row");
@@ -285,13 +285,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_from_names() {
+    fn numbers_are_distinguished_from_names() {
         assert!(["7", "-1,200", "2.5", "1.5 KiB", "12.0 %", "-", ""].into_iter().all(is_number));
         assert!(["9E", "2013-01", "N14", "1 2 3", "a"].into_iter().all(|text| !is_number(text)));
     }
 
     #[test]
-    fn a_grid_puts_numbers_to_the_right() {
+    fn a_grid_right_aligns_numbers() {
         let mut grid = Grid::new(["name", "count"]);
         grid.row(["abc".to_string(), "7".to_string()]);
         grid.row(["d".to_string(), "12345".to_string()]);
@@ -302,16 +302,18 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_grid_stand_in_the_same_columns() {
-        let (mut grid, mut text, mut whole) = (Grid::new(["a", "b"]), String::new(), Vec::new());
+    fn parts_of_a_grid_keep_the_column_widths() {
+        let (mut grid, mut text, mut untruncated) =
+            (Grid::new(["a", "b"]), String::new(), Vec::new());
         for i in 0..3 * PART {
             grid.row([format!("{:03}", i % 1000), "x".repeat(i % 7)]);
-            whole.push(format!(" {:03}   {}", i % 1000, "x".repeat(i % 7)).trim_end().to_string());
+            untruncated
+                .push(format!(" {:03}   {}", i % 1000, "x".repeat(i % 7)).trim_end().to_string());
             text.extend(grid.part().map(|part| part + "\n"));
         }
         assert!(grid.is_done());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[..2], ["   a   b", "--------------"]);
-        assert_eq!(lines[2..], whole);
+        assert_eq!(lines[2..], untruncated);
     }
 }

@@ -1,7 +1,7 @@
-//! Places that commands write to: what may be there already.
+//! Checks of the paths that commands write to.
 //!
-//! A command never replaces what is not FirnDB's. Files are written under another name and renamed,
-//! which replaces whatever has the name: so that is looked at before anything is done.
+//! A command never replaces files that are not FirnDB's. It writes a temporary file and renames it,
+//! which would replace any file of that name; so commands check the path before they start.
 
 use firndb::{Error, ErrorKind, Result, recognize};
 use std::fs;
@@ -17,12 +17,12 @@ pub enum Content {
     Rows,
 }
 
-/// How many directories above a file are looked at.
+/// How many parent directories of a file are checked.
 const LEVELS: usize = 3;
 
-/// `AlreadyExists` unless a command may write this file: nothing has the name, or, with `force`, a
+/// `AlreadyExists` unless a command may write this file: the path is free or, with `force`, has a
 /// file that such content may replace. Directories, links, pipes and devices are never replaced,
-/// and nothing is put among the files of a store.
+/// and no file is written into the directory of a store.
 pub fn check_file(path: &Path, content: Content, force: bool) -> Result<()> {
     let refused =
         |message: String| Err(Error::new(ErrorKind::AlreadyExists, message).in_file(path));
@@ -45,8 +45,8 @@ pub fn check_file(path: &Path, content: Content, force: bool) -> Result<()> {
     match (content, recognize(path)?) {
         (Content::Table, Some("table" | "approximate table")) | (Content::Rows, None) => {}
         (Content::Table, None) => {
-            let message = "this file is no table, and --force replaces tables only; name another \
-                           one, or remove it";
+            let message = "this file is not a table, and --force replaces tables only; name \
+                           another one, or remove it";
             return refused(message.to_string());
         }
         (_, Some(kind)) => {
@@ -58,10 +58,10 @@ pub fn check_file(path: &Path, content: Content, force: bool) -> Result<()> {
     check_outside(path)
 }
 
-/// `AlreadyExists` if the directory of a file belongs to a store.
+/// `AlreadyExists` if the file would be inside a store's directory.
 fn check_outside(path: &Path) -> Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    // Where there is none, to create the file says so.
+    // If the directory is missing, creating the file reports it.
     let Ok(parent) = parent.unwrap_or(Path::new(".")).canonicalize() else { return Ok(()) };
     for dir in parent.ancestors().take(LEVELS) {
         if let Ok(Some(kind)) = recognize(dir) {
@@ -75,13 +75,12 @@ fn check_outside(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether nothing is in this place that a new store could disturb: there is nothing, or an empty
-/// directory.
+/// Whether a new store may be created here: the path is missing, or an empty directory.
 pub fn is_free(dir: &Path) -> Result<bool> {
     match fs::read_dir(dir) {
         Ok(mut entries) => Ok(entries.next().is_none()),
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => Ok(false),
-        // A link that leads nowhere is something.
+        // A dangling link counts as occupied.
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(fs::symlink_metadata(dir).is_err()),
         Err(e) => Err(Error::io("open", dir, e)),
     }

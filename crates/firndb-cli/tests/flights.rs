@@ -1,6 +1,6 @@
-//! A year of flights, asked in FirnDB and in SQLite: the answers must be the same.
+//! Queries over a year of flights in FirnDB and in SQLite must give the same answers.
 //!
-//! `firn demo` fetches (or, without a network, generates) the flights, builds the collection and
+//! `firn demo` downloads (or, without a network, generates) the flights, builds the collection and
 //! corrects a month; SQLite gets the same rows and the same correction.
 
 use firndb::search::{
@@ -12,13 +12,13 @@ use rusqlite::{Connection, Row};
 use std::path::Path;
 use std::process::Command;
 
-/// The columns of the file; all but the texts are integers.
+/// The columns of the file; all but the text columns are integers.
 const COLUMNS: &str = "year, month, day, dep_time, sched_dep_time, dep_delay, arr_time, \
      sched_arr_time, arr_delay, carrier, flight, tailnum, origin, dest, air_time, distance, hour, \
      minute, time_hour";
 const TEXTS: [&str; 5] = ["carrier", "tailnum", "origin", "dest", "time_hour"];
 
-/// What the demo makes of a row, in SQL: tags, and the correction of a month.
+/// What the demo computes from a row, in SQL: tags, and the correction of a month.
 const MAKE_TAGS: &str = "
     create table tags as
     select id, 'cancelled' as tag from flights where dep_delay is null
@@ -259,7 +259,7 @@ fn all<T>(sqlite: &Connection, sql: &str, mut read: impl FnMut(&Row) -> T) -> Ve
     rows.map(Result::unwrap).collect()
 }
 
-/// A value of SQLite as FirnDB gives it.
+/// Converts a value of SQLite to one of FirnDB.
 fn value(field: &str, value: Sql) -> Option<Value> {
     match value {
         Sql::Null => None,
@@ -273,7 +273,7 @@ fn value(field: &str, value: Sql) -> Option<Value> {
 }
 
 #[test]
-fn sqlite_gives_the_same_answers() {
+fn firndb_and_sqlite_give_the_same_answers() {
     let both = Both::new();
     let flights: i64 = both.one("select count(*) from flights");
     assert_eq!(both.reader.len() as i64, flights);

@@ -24,17 +24,17 @@ pub struct BatchOptions {
     pub format: Format,
     /// Delimiter of columns in CSV and TSV; `None` is that of the format.
     pub delimiter: Option<u8>,
-    /// Schema of CSV, TSV and JSON lines; `None` infers it. Columns that are not fields are left
-    /// out.
+    /// Schema of CSV, TSV and JSON lines; `None` infers it. Columns that are not fields are
+    /// ignored.
     pub schema: Option<Schema>,
     /// Rows from which a schema is inferred.
     pub sample: usize,
     /// Texts that stand for "no value" in CSV and TSV.
     pub null_texts: Vec<String>,
-    /// Most rows of a batch.
+    /// Maximum number of rows of a batch.
     pub batch_rows: usize,
-    /// Leaves out rows of CSV, TSV and JSON lines that cannot be used, and counts them, instead of
-    /// returning an error.
+    /// Skips and counts rows of CSV, TSV and JSON lines that cannot be used, instead of returning
+    /// an error.
     pub skip_bad_rows: bool,
 }
 
@@ -201,7 +201,7 @@ impl BatchReader {
         &self.schema
     }
 
-    /// Rows that were left out so far.
+    /// Number of rows skipped so far.
     pub fn bad_rows(&self) -> u64 {
         match &self.source {
             Source::Columns { .. } => 0,

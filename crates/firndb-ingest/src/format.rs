@@ -102,8 +102,8 @@ fn record_format(path: &Path) -> Option<Format> {
 }
 
 impl Format {
-    /// The format of records in an input that begins with `head`; `path` is its name if it is a
-    /// file. If neither says it, the format is JSON lines, TSV or CSV with `columns`, else text.
+    /// The format of records in an input that starts with `head`; `path` is its name if it is a
+    /// file. If neither decides, the format is JSON lines, TSV or CSV with `columns`, else text.
     pub fn detect(self, path: Option<&Path>, head: &[u8], columns: bool) -> Format {
         if self != Format::Auto {
             return self;

@@ -204,7 +204,7 @@ fn decompress(
     Ok(Box::new(ahead(plain, is_line).map_err(read_error)?))
 }
 
-/// Most bytes that are read ahead to detect the format of an input.
+/// Maximum number of bytes read ahead to detect the format of an input.
 const HEAD: usize = 1 << 16;
 
 /// A reader whose first buffer satisfies `enough`, or holds the whole input or [`HEAD`] bytes. A
@@ -226,16 +226,15 @@ fn ahead<R: Read>(
     Ok(BufReader::with_capacity(1 << 17, Cursor::new(head).chain(reader)))
 }
 
-/// Whether a zstd frame begins here: a frame of data, or a skippable one.
+/// Whether a zstd frame starts here: a frame of data, or a skippable one.
 fn is_zstd(head: &[u8]) -> bool {
     let skippable =
         matches!(head, [0x50..=0x5f, rest @ ..] if rest.starts_with(&[0x2a, 0x4d, 0x18]));
     skippable || head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
 }
 
-/// The inputs that paths name: `-` is standard input, and a directory stands for the data files
-/// below it, in the order of their names. Hidden files and symbolic links to directories are left
-/// out.
+/// The inputs that paths name: `-` is standard input, and a directory is replaced by the data files
+/// below it, ordered by name. Hidden files and symbolic links to directories are skipped.
 ///
 /// # Errors
 ///

@@ -29,7 +29,7 @@
 //! while let Some(row) = rows.next_row()? {
 //!     match row.and_then(|row| typer.document(&row)) {
 //!         Ok(document) => builder.add(&document)?,
-//!         Err(bad) => eprintln!("left out: {bad}"),
+//!         Err(bad) => eprintln!("skipped: {bad}"),
 //!     }
 //! }
 //! # Ok::<(), firndb::Error>(())

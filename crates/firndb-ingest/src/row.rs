@@ -63,8 +63,8 @@ impl fmt::Display for Position {
     }
 }
 
-/// A row that cannot be used: where it is, and why. Callers either stop or leave it out. Displayed
-/// as `FILE:LINE: column ...: REASON`.
+/// A row that cannot be used, with its position and the reason. Callers either stop or skip it.
+/// Displayed as `FILE:LINE: column ...: REASON`.
 #[derive(Clone, Debug)]
 pub struct BadRow {
     /// Where the row is.

@@ -89,7 +89,7 @@ impl Rows {
         Rows::new([Input::File(path.into())], options)
     }
 
-    /// The rows of a reader. `name` stands for it in messages, and its extension shows the format.
+    /// The rows of a reader. `name` is used in messages, and its extension determines the format.
     pub fn from_reader(
         name: impl Into<PathBuf>,
         reader: impl Read + Send + 'static,
@@ -111,8 +111,8 @@ impl Rows {
         }
     }
 
-    /// The next `count` rows, and perhaps more, without taking them. The flag says that these are
-    /// all rows.
+    /// Returns at least the next `count` rows without consuming them, or fewer at the end. The flag
+    /// is true if these are all remaining rows.
     ///
     /// # Errors
     ///

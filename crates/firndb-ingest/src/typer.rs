@@ -41,8 +41,8 @@ pub struct TyperOptions {
     pub separator: char,
     /// What documents carry as their payload.
     pub payload: PayloadSource,
-    /// Refuses rows with columns that are not fields of the schema, instead of leaving the columns
-    /// out.
+    /// Refuses rows with columns that are not fields of the schema, instead of ignoring the
+    /// columns.
     pub strict: bool,
     /// How texts express the bytes of fields of bytes.
     pub bytes: BytesFormat,
@@ -115,7 +115,7 @@ impl<'a> Typer<'a> {
         Typer { schema, fields, options, counts: Vec::new(), left_out: BTreeMap::new() }
     }
 
-    /// Columns that are not fields and were left out, with the number of rows that had them.
+    /// Ignored columns that are not fields, with the number of rows that had them.
     pub fn left_out(&self) -> &BTreeMap<String, u64> {
         &self.left_out
     }
@@ -266,8 +266,8 @@ impl<'a> Typer<'a> {
         }
     }
 
-    /// A row of CSV as a JSON object: fields with their types, other columns as text, missing
-    /// values left out.
+    /// A row of CSV as a JSON object: fields with their types, other columns as text, without
+    /// missing values.
     fn row_as_json(&self, row: &Row, document: &Document) -> Vec<u8> {
         let mut values = document.fields().map(|(_, value)| to_json(value));
         let mut out = vec![b'{'];

@@ -10,10 +10,10 @@
 //! failpoints. Two parts are not loom's: one thread allocates the memory of the index before others
 //! see it (`OnceLock`), and reference counts are `std`'s, which loom treats as indivisible.
 
-/// What the library's files import of their own crate.
+/// The library modules that these files import.
 pub(crate) mod bytes {
     pub(crate) mod prefetch {
-        /// Nothing to bring anywhere.
+        /// A no-op: loom has no cache.
         pub(crate) fn prefetch<T>(_: &[T], _: usize) {}
     }
 }
@@ -21,7 +21,7 @@ pub(crate) mod bytes {
 pub(crate) mod disk {
     use crate::sync::AtomicU64;
 
-    /// Words that threads share.
+    /// Words shared by threads.
     pub(crate) struct Words(Vec<AtomicU64>);
 
     impl Words {
@@ -52,12 +52,12 @@ pub(crate) mod sync {
 
     /// How words are loaded and stored. loom lets a load return every earlier store that the
     /// orderings allow, but does not move a store before a preceding load. So every scenario runs
-    /// twice.
+    /// in both modes.
     #[derive(Clone, Copy)]
     pub(crate) enum Loads {
-        /// As exchanges: loom tries all interleavings, and every load returns the latest value.
+        /// As exchanges: every load returns the latest value, in every interleaving.
         InTurn,
-        /// As the library does it.
+        /// As in the library.
         AsOrdered,
     }
 
@@ -66,7 +66,7 @@ pub(crate) mod sync {
         pub(crate) static LOADS: Cell<Loads> = const { Cell::new(Loads::AsOrdered) };
     }
 
-    /// A word that threads share.
+    /// A word shared by threads.
     pub(crate) struct AtomicU64(loom::sync::atomic::AtomicU64);
 
     impl AtomicU64 {
@@ -115,7 +115,7 @@ pub(crate) mod sync {
     }
 }
 
-/// The log: files of the library, and what is done with them.
+/// The log: files of the library, and the scenarios.
 pub mod log {
     #[path = "../../../firndb/src/log/failpoints.rs"]
     #[expect(dead_code, reason = "most failpoints are in files that are not here")]

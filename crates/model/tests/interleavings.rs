@@ -1,5 +1,5 @@
-//! Every interleaving of the threads of each scenario, and failpoints, each of which must be
-//! noticed.
+//! Runs each scenario in every interleaving of its threads, and checks that each failpoint is
+//! detected.
 
 use firndb_model::log::scenarios::{FAILPOINTS, SCENARIOS, explore};
 
@@ -14,7 +14,7 @@ fn readers_see_present_entries_in_every_interleaving() {
 }
 
 #[test]
-fn failpoints_are_noticed() {
+fn failpoints_are_detected() {
     for (failpoint, name) in FAILPOINTS {
         match explore(name, Some(failpoint)) {
             Ok(orders) => panic!("{failpoint} went unnoticed in {orders} orders of: {name}"),

@@ -1,22 +1,22 @@
-//! What the tests of all crates share: how a test says that it cannot run on this machine.
+//! Shared by the tests of all crates: how a test reports that it cannot run on this machine.
 //!
-//! Tests need rustup, a C compiler and python3, and install nothing. A test that needs more detects
-//! it, and where it is missing calls [`skipped`] and returns.
+//! Tests need rustup, a C compiler and python3, and install nothing. A test that needs another
+//! program checks for it and, if it is missing, calls [`skipped`] and returns.
 
 use std::fmt::Display;
 use std::io::Write;
 
 /// Reports that `test` cannot run here, and why. `cargo xtask test` counts it as skipped.
 ///
-/// The line goes past the test harness, which hides what successful tests print.
+/// The line bypasses the test harness, which hides the output of successful tests.
 pub fn skipped(test: &str, why: impl Display) {
-    // One write, so that the lines of tests that run at the same time do not mix. The name that
-    // the harness prints before a test runs may stand in front.
+    // One write, so that lines of concurrent tests do not mix. The test name that the harness
+    // prints first may precede it on the line.
     let line = format!("\nskipped: {test}: {}\n", why.to_string().replace('\n', " "));
     let _ = std::io::stdout().write_all(line.as_bytes());
 }
 
-/// The name of the test that runs in this thread, as far as the harness gives it: for helpers that
+/// The name of the test that runs in this thread, if the harness provides it: for helpers that
 /// several tests share.
 pub fn this_test() -> String {
     let thread = std::thread::current();
@@ -36,13 +36,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_test_knows_its_name() {
+    fn this_test_returns_the_name_of_the_test() {
         let name = this_test();
-        assert!(name == "a_test_knows_its_name" || name == "a test", "{name}");
+        assert!(name == "this_test_returns_the_name_of_the_test" || name == "a test", "{name}");
     }
 
     #[test]
-    fn finds_what_is_on_the_path() {
+    fn programs_on_the_path_are_found() {
         assert!(is_on_path("sh"));
         assert!(!is_on_path("a-program-of-this-name-is-not-installed"));
     }

@@ -1,5 +1,5 @@
-//! Berkeley DB's hash as a peer of the LogStore: pages in a cache, updated in place, before them a
-//! log whose writes the operating system has when a put returns (`db.h`, 5.3, through `shim.c`).
+//! Berkeley DB's hash as a peer of the LogStore: cached pages updated in place, with a write-ahead
+//! log that is handed to the operating system before a put returns (`db.h`, 5.3, through `shim.c`).
 
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::log::{Engine, Handle, Key, Records, Store, serve};
@@ -39,7 +39,7 @@ unsafe extern "C" {
     fn bdb_message(error: c_int) -> *const c_char;
 }
 
-/// KiB of log between two checkpoints, and puts between two looks at it.
+/// KiB of log between two checkpoints, and puts between two checks of its size.
 const CHECKPOINT: c_uint = 256 << 10;
 const LOOK: u32 = 4096;
 

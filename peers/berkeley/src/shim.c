@@ -1,4 +1,4 @@
-/* Berkeley DB's calls are members of its structures, which only its own header knows. */
+/* Berkeley DB's functions are members of structures that only its header defines. */
 
 #include <db.h>
 #include <stdlib.h>
@@ -68,7 +68,7 @@ long bdb_get(struct bdb *self, const void *key, unsigned key_length, void *buffe
     return *error ? -2 : (long)v.size;
 }
 
-/* Writes pages out and drops the log before, once so many KiB of log were written. */
+/* Writes pages back and drops the older log, once this many KiB of log were written. */
 int bdb_checkpoint(struct bdb *self, unsigned kib)
 {
     return self->env->txn_checkpoint(self->env, kib, 0, 0);

@@ -1,5 +1,5 @@
-//! tinycdb as a peer: D. J. Bernstein's constant database, 256 hash tables behind the records, all
-//! mapped. Offsets have 32 bits: a file ends at 4 GB.
+//! tinycdb as a peer: D. J. Bernstein's constant database, 256 hash tables after the records, all
+//! mapped. Offsets have 32 bits: a file is limited to 4 GB.
 
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::table::{Engine, Handle, Key, Records, Store, serve};
@@ -23,7 +23,7 @@ struct Cdb {
     key_length: c_uint,
 }
 
-/// `struct cdb_make`, whose fields nobody but the library touches; it has 6.2 kB.
+/// `struct cdb_make`, an opaque structure of 6.2 kB whose fields only the library accesses.
 #[repr(C, align(16))]
 struct CdbMake([u8; 8192]);
 
@@ -100,7 +100,7 @@ struct Opened {
     _file: File,
 }
 
-// SAFETY: the map behind the pointer is only read; what a search changes is in a handle's own copy.
+// SAFETY: the mapping is only read; the state of a search is in a handle's own copy.
 unsafe impl Sync for Opened {}
 
 impl Drop for Opened {
@@ -118,7 +118,7 @@ impl Store for Opened {
     }
 }
 
-/// A search leaves its result in the structure, so each thread has one of its own.
+/// A search stores its result in the structure, so each thread has its own copy.
 struct Copied<'a> {
     cdb: Cdb,
     _of: &'a Opened,
@@ -127,7 +127,7 @@ struct Copied<'a> {
 impl Handle for Copied<'_> {
     fn get(&mut self, key: &Key, found: impl FnOnce(&[u8])) -> Result<bool> {
         let cdb = &mut self.cdb;
-        // SAFETY: the structure is open; `cdb_get` checks the range it gives.
+        // SAFETY: the structure is open; `cdb_get` checks the range that it returns.
         unsafe {
             match cdb_find(cdb, key.as_ptr().cast(), key.len() as c_uint) {
                 0 => return Ok(false),

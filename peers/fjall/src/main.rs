@@ -1,12 +1,12 @@
-//! fjall as a peer: a log-structured merge tree in Rust, values of 512 bytes and more in files of
-//! their own, with a block cache as large as the data.
+//! fjall as a peer: a log-structured merge tree in Rust, with values of 512 bytes and more in
+//! separate files, and a block cache as large as the data.
 
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::log::{Engine, Handle, Key, Records, Store, serve};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions};
 use std::path::Path;
 
-/// Its cache: nothing is evicted.
+/// Size of its cache: nothing is evicted.
 const CACHE: u64 = 8 << 30;
 
 fn main() -> Result<()> {

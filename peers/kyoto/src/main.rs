@@ -55,7 +55,7 @@ impl Engine for Kyoto {
 
     fn open(&self, records: &Records, dir: &Path) -> Result<Opened> {
         let file = dir.join("data.kch");
-        // What is beyond the map is read and written by calls.
+        // The part of the file outside the map is accessed by read and write calls.
         let options = format!(
             "{}#bnum={}#msiz={}",
             file.display(),
@@ -74,7 +74,7 @@ struct Opened {
     db: *mut Db,
 }
 
-// SAFETY: its calls lock what they need.
+// SAFETY: its calls lock internally.
 unsafe impl Sync for Opened {}
 
 impl Opened {
@@ -90,7 +90,7 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // SAFETY: nobody uses it afterwards.
+        // SAFETY: the object is not used afterwards.
         unsafe { kcdbdel(self.db) };
     }
 }

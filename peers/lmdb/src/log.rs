@@ -1,5 +1,5 @@
-//! LMDB for records that change: a transaction for each put, without a sync, written in the map
-//! itself, which spares copying pages.
+//! LMDB for records that change: one transaction per put, without sync, with a writable map, which
+//! avoids copying pages.
 
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::log::{Engine, Handle, Key, Records, Store};
@@ -22,10 +22,10 @@ impl Engine for LmdbLog {
 
     fn open(&self, records: &Records, dir: &Path) -> Result<Opened> {
         let mut options = EnvOpenOptions::new();
-        // Room for pages that are half full, and for those of a transaction before.
+        // Room for half-full pages, and for the pages of earlier transactions.
         options.map_size((4 * records.bytes() as usize + (1 << 30)).next_multiple_of(1 << 30));
         let flags = EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP | EnvFlags::NO_READ_AHEAD;
-        // SAFETY: nobody else changes the files, and they are not opened a second time.
+        // SAFETY: no other process changes the files, and they are not opened a second time.
         let env = unsafe { options.flags(flags).open(dir)? };
         env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
             opener.create_database::<Bytes, Bytes>(txn, None).map(CommitOrAbort::<_, ()>::Commit)
@@ -58,7 +58,7 @@ impl Store for Opened {
 pub struct Working<'a> {
     env: &'a Env<WithTls>,
     data: Database<'a, Bytes, Bytes>,
-    /// Kept from get to get while nothing changes.
+    /// Reused from get to get while nothing changes.
     txn: Option<RoTxn<'a, WithTls>>,
     changing: bool,
 }
@@ -77,7 +77,7 @@ impl Handle for Working<'_> {
     }
 
     fn put(&mut self, key: &Key, value: &[u8]) -> Result<()> {
-        // Pages that an old reader sees cannot be used again.
+        // Pages that an old reader can see cannot be reused.
         self.txn = None;
         let mut txn = self.env.write_txn()?;
         self.data.put(&mut txn, key, value)?;

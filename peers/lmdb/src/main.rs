@@ -1,5 +1,4 @@
-//! LMDB as a peer, through heed: a B+ tree of pages, filled in the order of the keys so that pages
-//! are full, and mapped.
+//! LMDB as a peer, through heed: a mapped B+ tree, filled in key order so that its pages are full.
 
 mod log;
 
@@ -18,15 +17,15 @@ fn main() -> Result<()> {
 
 struct Lmdb;
 
-/// Address space; the file grows as it needs.
+/// Address space; the file grows as needed.
 const MAP: usize = 64 << 30;
-/// Records a transaction: dirty pages are kept in memory until it ends.
+/// Records per transaction: dirty pages stay in memory until it ends.
 const BATCH: u64 = 1_000_000;
 
 fn environment(dir: &Path, flags: EnvFlags) -> Result<Env<WithoutTls>> {
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
     options.map_size(MAP);
-    // SAFETY: nobody else changes the files, and they are not opened a second time.
+    // SAFETY: no other process changes the files, and they are not opened a second time.
     Ok(unsafe { options.flags(flags).open(dir)? })
 }
 
@@ -62,7 +61,7 @@ impl Engine for Lmdb {
     }
 
     fn open(&self, _: &Records, dir: &Path) -> Result<Opened> {
-        // Read-ahead is of no use to random gets.
+        // Read-ahead does not help random gets.
         let env = environment(dir, EnvFlags::READ_ONLY | EnvFlags::NO_READ_AHEAD)?;
         Ok(Opened { env })
     }

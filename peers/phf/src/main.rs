@@ -1,12 +1,12 @@
 //! The design of BSDB, in Rust, as a peer: a minimal perfect hash, an array of 8-byte addresses,
-//! signatures of 4 bits that turn 15 of 16 absent keys away, and a file of records in blocks.
+//! 4-bit signatures that reject 15 of 16 absent keys, and a file of records in blocks.
 //!
-//! BSDB (<https://github.com/yc-huang/bsdb>) itself runs on a JVM. Here PtrHash takes the place of
-//! its hash function, and everything is mapped; layout of records and addresses are BSDB's, in one
+//! BSDB (<https://github.com/yc-huang/bsdb>) itself runs on a JVM. Here PtrHash replaces its hash
+//! function, and everything is mapped; the layout of records and addresses is BSDB's, in one
 //! partition.
 //!
-//! The argument `zstd` compresses as BSDB's `-z` does by default: 8 KiB of records a frame, level 6,
-//! a dictionary of 1 MiB trained on 50,000 values.
+//! The argument `zstd` compresses as BSDB's `-z` does by default: frames of 8 KiB of records, level
+//! 6, a dictionary of 1 MiB trained on 50,000 values.
 
 use epserde::prelude::{Deserialize, Serialize};
 use firndb_bench_protocol::Result;
@@ -29,14 +29,14 @@ struct Phf {
     zstd: bool,
 }
 
-/// Keys are hashed to 64 bits before; two that collide fail the build.
+/// Keys are first hashed to 64 bits; a collision fails the build.
 type Hash = DefaultPtrHash<NoHash, u64>;
 
-/// Records do not cross the border of a block, unless they are longer.
+/// Records do not cross block boundaries, unless they are longer than a block.
 const BLOCK: u64 = 4096;
 const HEAD: usize = 3;
 
-/// The four bits that are kept of a hash: some that the slot does not depend on much.
+/// The signature: four bits of the hash on which the slot hardly depends.
 fn signature(hash: u64) -> u8 {
     (hash >> 20 & 15) as u8
 }
@@ -61,7 +61,7 @@ impl Engine for Phf {
             index[slot] = address;
             signatures[slot / 2] |= signature(key) << (slot % 2 * 4);
         }
-        // SAFETY: the structure has no padding that matters to whoever reads the file.
+        // SAFETY: the structure has no padding whose value matters to readers of the file.
         unsafe { hash.serialize(&mut File::create_new(dir.join("hash.db"))?)? };
         let mut out = BufWriter::with_capacity(1 << 20, File::create_new(dir.join("index.db"))?);
         index.iter().try_for_each(|address| out.write_all(&address.to_le_bytes()))?;
@@ -73,7 +73,7 @@ impl Engine for Phf {
     fn open(&self, records: &Records, dir: &Path) -> Result<Opened> {
         let mut hash = BufReader::new(File::open(dir.join("hash.db"))?);
         Ok(Opened {
-            // SAFETY: the file was made by `build`, with the same type.
+            // SAFETY: the file was written by `build`, with the same type.
             hash: unsafe { Hash::deserialize_full(&mut hash)? },
             index: map(&dir.join("index.db"))?,
             data: map(&dir.join("kv.db"))?,
@@ -122,7 +122,7 @@ fn write_blocks(records: &Records, dir: &Path) -> Result<Written> {
 const FRAME: usize = 8192;
 const LEVEL: i32 = 6;
 
-/// An address is that of the frame << 16 | where the record begins in it.
+/// An address is the offset of the frame << 16 | the offset of the record in the frame.
 fn write_frames(records: &Records, dir: &Path) -> Result<Written> {
     let (mut sample, mut lengths) = (Vec::new(), Vec::new());
     let first = Records { count: records.count.min(50_000), ..*records };
@@ -161,7 +161,7 @@ fn write_frames(records: &Records, dir: &Path) -> Result<Written> {
 }
 
 fn map(path: &Path) -> Result<Mmap> {
-    // SAFETY: nobody changes the file.
+    // SAFETY: no process changes the file.
     let map = unsafe { Mmap::map(&File::open(path)?)? };
     map.advise(Advice::Random)?;
     Ok(map)
@@ -175,7 +175,7 @@ struct Opened {
     count: usize,
 }
 
-/// What a thread needs: the store, and room to decompress.
+/// State of a thread: the store, and a decompression buffer.
 struct Reader<'a> {
     of: &'a Opened,
     zstd: Option<Decompressor<'a>>,

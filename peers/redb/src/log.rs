@@ -1,4 +1,4 @@
-//! redb for records that change: a transaction for each put, with the weakest durability it has.
+//! redb for records that change: one transaction per put, with its weakest durability.
 
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::log::{Engine, Handle, Key, Records, Store};
@@ -9,7 +9,7 @@ pub struct RedbLog;
 
 const TABLE: TableDefinition<u64, &[u8]> = TableDefinition::new("data");
 const CACHE: usize = 4 << 30;
-/// Records of a transaction when many are loaded.
+/// Records per transaction of a bulk load.
 const BATCH: usize = 200_000;
 
 impl Engine for RedbLog {
@@ -40,7 +40,7 @@ impl Store for Opened {
     }
 
     fn close(self) -> Result<()> {
-        // What was committed without durability needs one more transaction with it.
+        // Commits without durability need a final transaction with it.
         self.data.begin_write()?.commit()?;
         Ok(())
     }
@@ -48,7 +48,7 @@ impl Store for Opened {
 
 pub struct Working<'a> {
     data: &'a Database,
-    /// Kept from get to get while nothing changes.
+    /// Reused from get to get while nothing changes.
     table: Option<ReadOnlyTable<u64, &'static [u8]>>,
     changing: bool,
 }

@@ -1,5 +1,5 @@
-//! redb as a peer: a copy-on-write B tree in Rust, filled in the order of the keys and compacted,
-//! with a cache as large as the data.
+//! redb as a peer: a copy-on-write B-tree in Rust, filled in key order and compacted, with a cache
+//! as large as the data.
 
 mod log;
 
@@ -19,10 +19,10 @@ struct Redb;
 
 const FILE: &str = "data.redb";
 const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("data");
-/// Its cache while building, and while serving: nothing is evicted.
+/// Size of its cache while building, and while serving: nothing is evicted.
 const BUILD_CACHE: usize = 1 << 30;
 const CACHE: usize = 8 << 30;
-/// Records a transaction.
+/// Records per transaction.
 const BATCH: u64 = 1_000_000;
 
 impl Engine for Redb {

@@ -1,9 +1,9 @@
-//! The part of RocksDB's C API (`rocksdb/c.h`, 7.8) that is used.
+//! The used part of RocksDB's C API (`rocksdb/c.h`, 7.8).
 
 use firndb_bench_protocol::Result;
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
 
-/// Declares types that are only ever seen through pointers.
+/// Declares opaque types.
 macro_rules! opaque {
     ($($name:ident)*) => { $(
         #[repr(C)]
@@ -137,12 +137,12 @@ unsafe extern "C" {
         value_length: usize,
         error: *mut *mut c_char,
     );
-    /// A string that ends in zero and is ours to free, or null.
+    /// Returns a zero-terminated string that the caller frees, or null.
     pub fn rocksdb_property_value(db: *mut Db, name: *const c_char) -> *mut c_char;
     pub fn rocksdb_free(memory: *mut c_void);
 }
 
-/// Calls with a place for an error message.
+/// Calls a function with an out parameter for its error message.
 pub fn checked<T>(call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
     let mut error = std::ptr::null_mut();
     let result = call(&mut error);
@@ -150,12 +150,12 @@ pub fn checked<T>(call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
     Ok(result)
 }
 
-/// Takes over an error message, if there is one.
+/// Takes ownership of an error message, if there is one.
 pub fn take_error(error: *mut c_char) -> Result<()> {
     if error.is_null() {
         return Ok(());
     }
-    // SAFETY: RocksDB gives a string that ends in zero and is ours to free.
+    // SAFETY: RocksDB returns a zero-terminated string that the caller frees.
     unsafe {
         let text = CStr::from_ptr(error).to_string_lossy().into_owned();
         rocksdb_free(error.cast());

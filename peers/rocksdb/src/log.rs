@@ -1,5 +1,5 @@
-//! RocksDB for records that change: its log without a sync, a full Bloom filter, a cache larger
-//! than the data, no compression.
+//! RocksDB for records that change: log without sync, a full Bloom filter, a cache larger than the
+//! data, no compression.
 
 use crate::c::*;
 use crate::{path, take};
@@ -24,8 +24,8 @@ impl Engine for RocksLog {
 
     fn open(&self, _: &Records, dir: &Path) -> Result<Opened> {
         let name = path(&dir.join("db"))?;
-        // SAFETY: plain calls on objects that were just created; the table options take over the
-        // filter, the options the table options. They live as long as the process.
+        // SAFETY: plain calls on objects that were just created; the table options take ownership
+        // of the filter, the options of the table options. They live as long as the process.
         unsafe {
             let table = rocksdb_block_based_options_create();
             let filter = rocksdb_filterpolicy_create_bloom_full(BLOOM_BITS);
@@ -54,7 +54,7 @@ pub struct Opened {
     write: *mut WriteOptions,
 }
 
-// SAFETY: gets and puts may come from any number of threads at once.
+// SAFETY: RocksDB allows gets and puts from any number of threads.
 unsafe impl Sync for Opened {}
 
 impl Store for Opened {
@@ -75,7 +75,7 @@ impl Store for Opened {
             rocksdb_free(value.cast());
             text
         };
-        // The log, and what flushes and compactions wrote.
+        // Bytes of the log, of flushes and of compactions.
         let log = gigabytes(&text, "Cumulative WAL:", "written:", 1)?;
         let tables = gigabytes(&text, "Cumulative compaction:", "GB", -1)?;
         Some(((log + tables) * f64::from(1 << 30)) as u64)
@@ -88,8 +88,9 @@ impl Store for Opened {
     }
 }
 
-/// The number so many words from a word of a line of RocksDB's statistics, say in
-/// `Cumulative WAL: 5000K writes, 0 syncs, 5000000.00 writes per sync, written: 0.60 GB, 20.4 MB/s`.
+/// The number `step` words from `word` in a line of RocksDB's statistics, for example in
+/// `Cumulative WAL: 5000K writes, 0 syncs, 5000000.00 writes per sync, written: 0.60 GB, 20.4
+/// MB/s`.
 fn gigabytes(text: &str, line: &str, word: &str, step: isize) -> Option<f64> {
     let line = text.lines().find_map(|text| text.strip_prefix(line))?;
     let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,8 +1,8 @@
-//! RocksDB as a peer, set up to be read: sorted files ingested into the lowest level, a ribbon
-//! filter, a hash index in every block, opened for reading only.
+//! RocksDB as a peer, tuned for reading: sorted files ingested into the lowest level, a ribbon
+//! filter, a hash index in every block, opened read-only.
 //!
-//! The argument `zstd` compresses blocks with a trained dictionary; `log` is for records that
-//! change.
+//! The argument `zstd` compresses blocks with a trained dictionary; `log` selects the benchmark of
+//! records that change.
 
 mod c;
 mod log;
@@ -27,17 +27,17 @@ struct Rocks {
 
 /// Bytes of keys and values in one sorted file.
 const FILE: usize = 256 << 20;
-/// All blocks fit.
+/// Larger than all blocks.
 const CACHE: usize = 8 << 30;
 const RIBBON_BITS: f64 = 10.0;
 const ZSTD: i32 = 7;
 const HASH_INDEX: i32 = 1;
 
 impl Rocks {
-    /// They live as long as the process: nothing is freed.
+    /// They live as long as the process and are never freed.
     fn options(&self) -> *mut Options {
-        // SAFETY: plain calls on objects that were just created; the table options take over the
-        // filter, and both take over what they are given.
+        // SAFETY: plain calls on objects that were just created; the table options take ownership
+        // of the filter, and both of what they are given.
         unsafe {
             let table = rocksdb_block_based_options_create();
             rocksdb_block_based_options_set_filter_policy(
@@ -58,8 +58,8 @@ impl Rocks {
                 rocksdb_options_set_compression_options(options, -14, 6, 0, 16 << 10);
                 rocksdb_options_set_compression_options_zstd_max_train_bytes(options, 1 << 20);
             }
-            // Mapped blocks are not cached and cost a checksum each time, so the checksum is left
-            // to the cache where there is one: with compression.
+            // Mapped blocks are not cached, and verifying their checksums on every get would be
+            // slow; with compression, blocks are cached and verified once.
             rocksdb_options_set_allow_mmap_reads(options, u8::from(!self.zstd));
             options
         }
@@ -147,7 +147,7 @@ impl Sorted<'_> {
 
     fn start(&mut self) -> Result<*mut Writer> {
         let name = path(&self.dir.join(format!("{}.sst", self.files.len())))?;
-        // SAFETY: the options live as long as the process, the name as long as this.
+        // SAFETY: the options live as long as the process, the name as long as this call.
         let writer = unsafe {
             let writer = rocksdb_sstfilewriter_create(rocksdb_envoptions_create(), self.options);
             checked(|error| rocksdb_sstfilewriter_open(writer, name.as_ptr(), error))?;
@@ -179,7 +179,7 @@ struct Opened {
     read: *mut ReadOptions,
 }
 
-// SAFETY: gets may come from any number of threads at once.
+// SAFETY: RocksDB allows gets from any number of threads.
 unsafe impl Sync for Opened {}
 
 impl Drop for Opened {
@@ -208,7 +208,7 @@ struct Reading<'a> {
     values: Vec<*mut Pinned>,
 }
 
-/// Gives the value and lets it go.
+/// Passes the value to `found` and releases it.
 fn take(value: *mut Pinned, found: impl FnOnce(&[u8])) -> bool {
     if value.is_null() {
         return false;

@@ -1,4 +1,4 @@
-//! SQLite as a peer: one table with an index for each kind of query, and plans that are pinned
+//! SQLite as a peer: one table with an index for each kind of query, and plans forced by hints
 //! where its planner would choose a worse one.
 
 use firndb_bench_protocol::Result;
@@ -16,7 +16,7 @@ struct Sqlite;
 
 const FILE: &str = "data.sqlite";
 
-/// R*Tree answers Q4, the clustered table `tag` answers Q6.
+/// An R*Tree answers Q4, the clustered table `tag` answers Q6.
 const CARS: &str = "
     create table car (
         id integer primary key, region_id int, mark text, model text, year int, price int,
@@ -40,7 +40,7 @@ const TABLE1_INDEXES: &str = "create index by_f on pair (f, g); analyze;";
 fn sql(kind: Kind) -> &'static str {
     match kind {
         Kind::Q1 => "select count(*) from car where region_id = ?",
-        // The ten rows are found in the index before a payload is read.
+        // The ten rows are found in the index before payloads are read.
         Kind::Q2 => {
             "select id, date, 0, payload from car where id in (
                  select id from car indexed by by_region
@@ -48,7 +48,7 @@ fn sql(kind: Kind) -> &'static str {
                  order by date desc limit 10
              ) order by date desc"
         }
-        // Without a hint SQLite looks up the marks and sorts what it finds.
+        // Without a hint SQLite looks up the marks and sorts the matches.
         Kind::Q3 => {
             "select id, price, date from car indexed by by_price
              where mark in (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) and year >= ? and color <> ?
@@ -126,7 +126,7 @@ fn build_cars(connection: &Connection, data: &Path) -> Result<()> {
         tags.extend(c.tags().map(|tag| (tag.to_string(), c.price, c.id)));
         Ok(())
     })?;
-    // In the order of the table, so that its pages are filled one after the other.
+    // In the order of the table, so that its pages are filled sequentially.
     tags.sort_unstable();
     let mut insert = connection.prepare("insert into tag values (?, ?, ?)")?;
     for (tag, price, id) in tags {
@@ -145,7 +145,7 @@ fn build_table1(connection: &Connection, data: &Path) -> Result<()> {
     Ok(connection.execute_batch(TABLE1_INDEXES)?)
 }
 
-/// Prepared statements, one a kind.
+/// Prepared statements, one per kind.
 struct Opened {
     statements: Vec<(Kind, Statement<'static>)>,
 }

@@ -1,8 +1,7 @@
 //! tantivy as a peer: one merged segment sorted by date, postings for words and regions, fast
 //! fields for ranges.
-//!
-//! Documents come newest first, so that pages ordered by date are the first matches, and pages
-//! ordered by price need no second key: tantivy breaks ties by document.
+//! Documents are added newest first, so that pages ordered by date are the first matches, and pages
+//! ordered by price need no second key: tantivy breaks ties by document number.
 
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::search::{
@@ -54,7 +53,7 @@ impl Engine for Tantivy {
             ),
             Workload::Table1 => (table1_schema(), IndexSettings::default()),
         };
-        // Payloads are read as they are everywhere else.
+        // Payloads are stored uncompressed, as with all engines.
         let settings = IndexSettings { docstore_compression: Compressor::None, ..settings };
         let builder = Index::builder().schema(schema.clone()).settings(settings);
         let index = builder.create_in_dir(dir)?;
@@ -176,10 +175,10 @@ struct Columns {
     date: Arc<dyn ColumnValues<i64>>,
 }
 
-/// A query in tantivy's terms.
+/// A query in tantivy's API.
 enum Prepared {
     Count(Box<dyn Tree>),
-    /// The newest so many; with payloads or not.
+    /// The newest matches, this many; with payloads or without.
     Newest(Box<dyn Tree>, usize, bool),
     Cheapest(Box<dyn Tree>, usize),
 }
@@ -230,7 +229,7 @@ impl Opened {
         Ok(payload.iter().map(|&byte| u64::from(byte)).sum())
     }
 
-    /// Takes the first matches: documents are in the order that was asked for.
+    /// Collects the first matches: documents are already in the requested order.
     fn newest(
         &self,
         tree: &dyn Tree,

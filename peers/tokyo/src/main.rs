@@ -43,9 +43,9 @@ const MODE: c_int = 1 << 1 | 1 << 2;
 const LARGE: u8 = 1;
 /// TCENOREC: there is no such record.
 const ABSENT: c_int = 22;
-/// Records begin at multiples of two to this power, so that one may grow a little where it is.
+/// log2 of the alignment of records, so that a record may grow a little in place.
 const ALIGN: i8 = 4;
-/// Powers of two of the free blocks that are kept for use: more than it keeps by itself.
+/// log2 of the number of free blocks kept for reuse: more than the default.
 const FREE: i8 = 20;
 
 fn main() -> Result<()> {
@@ -82,7 +82,7 @@ struct Opened {
     db: *mut Db,
 }
 
-// SAFETY: `tchdbsetmutex` makes its calls lock what they need.
+// SAFETY: `tchdbsetmutex` makes its calls lock internally.
 unsafe impl Sync for Opened {}
 
 impl Opened {
@@ -98,7 +98,7 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // SAFETY: nobody uses it afterwards.
+        // SAFETY: the object is not used afterwards.
         unsafe { tchdbdel(self.db) };
     }
 }

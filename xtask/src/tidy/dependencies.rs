@@ -1,9 +1,9 @@
-//! The library's dependency tree is written down, so that it grows by decision and not by accident.
+//! The library's dependency tree is listed in a file, so that it only grows deliberately.
 
 use super::Finding;
 use std::collections::BTreeSet;
 
-/// The list: a crate's name on each line, then what it is for.
+/// The list: on each line the name of a crate, then its purpose.
 pub const FILE: &str = "crates/firndb/dependencies.txt";
 
 /// Compares the list with the output of `cargo tree --prefix none` (`NAME VERSION ...` on each

@@ -1,8 +1,8 @@
-//! Which parts of the library may import which, and that no two files import each other in a
-//! circle. The tables at the top are the rules; edit them, not the functions.
+//! Which parts of the library may import which, and that files have no import cycles. The tables at
+//! the top are the rules; edit them, not the functions.
 //!
-//! Imports are the `use` lines and the `crate::`, `super::` and `self::` paths of a file, unit
-//! tests aside. A file and its private child modules (`mod x;` without `pub`) count as one file.
+//! Imports are the `use` lines and the `crate::`, `super::` and `self::` paths of a file, except in
+//! unit tests. A file and its private child modules (`mod x;` without `pub`) count as one file.
 
 use super::Finding;
 use super::source::{Source, find_word, is_word, line_of};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const CORE: &str = "crates/firndb/src/";
 
-/// A folder of the library and, for each module in it, the modules beside it that it may import.
+/// A folder of the library and, for each of its modules, the sibling modules that it may import.
 struct Layers {
     folder: &'static str,
     allowed: &'static [(&'static str, &'static [&'static str])],
@@ -164,9 +164,9 @@ const LAYERS: &[Layers] = &[
     },
 ];
 
-/// Files and folders in a folder of the library besides its `mod.rs`, at most.
+/// Maximum number of entries of a folder of the library, not counting `mod.rs`.
 const ENTRIES_MAX: usize = 15;
-/// Files that have methods of one type, at most.
+/// Maximum number of files with methods of one type.
 const METHOD_FILES_MAX: usize = 3;
 
 /// Checks the files of the library.
@@ -186,7 +186,7 @@ struct Core<'s> {
     parents: BTreeMap<String, String>,
 }
 
-/// An import: the line it stands on, and the module that it leads to.
+/// An import: its line, and the imported module.
 type Import = (usize, String);
 
 impl<'s> Core<'s> {
@@ -201,7 +201,7 @@ impl<'s> Core<'s> {
         for (module, (_, source)) in &files {
             for child in private_children(&source.code) {
                 let path = joined(module, child);
-                // What stands directly in the root or in a store's own module is a layer.
+                // A file directly in the root or in a store's own module is a layer.
                 if module.contains("::") && files.contains_key(&path) {
                     parents.insert(path, module.clone());
                 }
@@ -210,7 +210,7 @@ impl<'s> Core<'s> {
         Core { files, parents }
     }
 
-    /// The module that stands for a file in the graph of imports.
+    /// The module that represents a file in the import graph.
     fn unit<'m>(&'m self, mut module: &'m str) -> &'m str {
         while let Some(parent) = self.parents.get(module) {
             module = parent;
@@ -234,7 +234,7 @@ impl<'s> Core<'s> {
         found
     }
 
-    /// A path as it is seen from the root of the crate; `None` if it leads to another crate.
+    /// Resolves a path from the root of the crate; `None` if it leads to another crate.
     fn resolve(&self, module: &str, path: &str) -> Option<String> {
         let mut from: Vec<&str> = module.split("::").filter(|part| !part.is_empty()).collect();
         let mut parts = path.split("::").peekable();
@@ -256,7 +256,7 @@ impl<'s> Core<'s> {
         Some(from.into_iter().chain(parts).collect::<Vec<_>>().join("::"))
     }
 
-    /// Imports that the tables do not allow.
+    /// Finds imports that the tables do not allow.
     fn layers(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (module, (name, source)) in &self.files {
@@ -282,7 +282,7 @@ impl<'s> Core<'s> {
         findings
     }
 
-    /// Files that import each other in a circle.
+    /// Finds import cycles among files.
     fn cycles(&self) -> Vec<Finding> {
         let mut graph: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (module, (_, source)) in &self.files {
@@ -298,8 +298,8 @@ impl<'s> Core<'s> {
                 }
             }
         }
-        // What has no import left that leads on, or is imported by nothing that is left, is in no
-        // circle.
+        // Repeatedly remove modules without remaining imports, and modules that no remaining module
+        // imports: they are in no cycle.
         while let Some(end) = graph.iter().find_map(|(&from, to)| to.is_empty().then_some(from)) {
             graph.remove(end);
         }
@@ -322,7 +322,7 @@ impl<'s> Core<'s> {
         graph.iter().map(circle).collect()
     }
 
-    /// Folders with too many entries.
+    /// Finds folders with too many entries.
     fn folders(&self) -> Vec<Finding> {
         let mut entries: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (name, _) in self.files.values() {
@@ -345,7 +345,7 @@ impl<'s> Core<'s> {
         too_many.map(report).collect()
     }
 
-    /// Types whose methods are in too many files.
+    /// Finds types whose methods are in too many files.
     fn methods(&self) -> Vec<Finding> {
         let mut places: BTreeMap<(&str, String), BTreeSet<&str>> = BTreeMap::new();
         for (module, (name, source)) in &self.files {
@@ -397,7 +397,7 @@ fn private_children(code: &str) -> impl Iterator<Item = &str> {
     declared.filter(|name| name.chars().all(is_word))
 }
 
-/// The types that a file has methods of, traits aside.
+/// The types of which a file has inherent methods.
 fn types_with_methods(source: &Source) -> BTreeSet<String> {
     let mut types = BTreeSet::new();
     for line in source.code.lines().take(source.tests_from - 1) {
@@ -415,7 +415,7 @@ fn types_with_methods(source: &Source) -> BTreeSet<String> {
     types
 }
 
-/// Every path of a file that may be an import, with its line. Groups of a `use` are taken apart.
+/// Every path of a file that may be an import, with its line. Groups of a `use` are expanded.
 fn paths(source: &Source) -> Vec<(usize, String)> {
     let end = source.code.lines().take(source.tests_from - 1).map(|line| line.len() + 1).sum();
     let code = source.code.get(..end).unwrap_or(&source.code);
@@ -451,7 +451,7 @@ fn paths(source: &Source) -> Vec<(usize, String)> {
     found
 }
 
-/// Calls `each` with the paths of a tree of imports without spaces.
+/// Calls `each` with the paths of a `use` tree without spaces.
 fn flatten(prefix: &str, tree: &str, each: &mut impl FnMut(String)) {
     let Some((head, group)) = tree.split_once('{') else {
         return each(format!("{prefix}{tree}"));
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn files_do_not_import_each_other_in_a_circle() {
+    fn files_have_no_import_cycle() {
         let found = found(&[
             ("search/exec/a.rs", "use super::b;\n"),
             ("search/exec/b.rs", "use crate::search::exec::{c::{D, E}};\n"),
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn unit_tests_import_what_they_like() {
+    fn unit_tests_may_import_anything() {
         let text = "#[cfg(test)]\nmod tests {\n use crate::indexer::a::A;\n}\n";
         assert_eq!(found(&[("log/store.rs", text), ("indexer/a.rs", "")]), [""; 0]);
     }
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_have_no_circle() {
+    fn the_tables_have_no_cycle() {
         for layers in LAYERS {
             for (i, (layer, allowed)) in layers.allowed.iter().enumerate() {
                 let below =

@@ -1,13 +1,13 @@
-//! The rules of the house, checked over the files git knows (and new ones it does not ignore).
+//! The rules of this repository, checked over the files that git tracks (and new ones not ignored).
 //!
-//! Each rule is a pure function from text to findings, with a test that shows it catching
-//! something. This file only reads the files and hands them to the rules:
+//! Each rule is a pure function from text to findings, with a test in which it finds a violation.
+//! This file only reads the files and passes them to the rules:
 //!
-//! - [`rust`]: heads, columns, forbidden words, unsafe code, which code touches files and bytes;
+//! - [`rust`]: file heads, columns, forbidden words, unsafe code, access to files and bytes;
 //! - [`ratchet`]: lengths of files and functions;
 //! - [`layers`]: which parts of the library import which;
-//! - [`paths`]: names in the read and write paths that the heads of modules tell;
-//! - [`pages`]: links, the example, lengths of pages, sizes of files, paths of one machine;
+//! - [`paths`]: names in the read and write paths that module documentation describes;
+//! - [`pages`]: links, the example, lengths of pages, sizes of files, machine-specific paths;
 //! - [`dependencies`]: the dependency tree of the library.
 
 mod dependencies;
@@ -24,11 +24,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::process::Command;
 
-/// A rule broken somewhere.
+/// A violation of a rule.
 #[derive(Debug, PartialEq)]
 struct Finding {
     file: String,
-    /// From 1; 0 if it is the file as a whole.
+    /// Line number from 1; 0 for the file as a whole.
     line: usize,
     message: String,
 }
@@ -48,10 +48,10 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The files, by their path from the root with `/` between folders.
+/// The files, by their path from the root with `/` as separator.
 type Tree = BTreeMap<String, Vec<u8>>;
 
-/// Checks everything, prints the findings.
+/// Checks everything and prints the findings.
 pub fn run() -> Outcome {
     let tree = read_tree()?;
     let packages = dependency_tree()?;
@@ -96,13 +96,13 @@ fn check(tree: &Tree, packages: &str) -> Vec<Finding> {
 }
 
 fn read_tree() -> Result<Tree, String> {
-    // A container often owns the folder by another user; for listing files that is no danger.
+    // In containers the folder often belongs to another user; for listing files this is harmless.
     let mut git = Command::new("git");
     git.current_dir(root()).args(["-c", "safe.directory=*", "ls-files", "-z", "--cached"]);
     let list = output(git.args(["--others", "--exclude-standard"]))?;
     let mut tree = Tree::new();
     for name in list.split('\0').filter(|name| !name.is_empty()) {
-        // What git knows but is not there is being removed.
+        // A tracked file that is missing is being removed.
         if let Ok(bytes) = std::fs::read(root().join(name)) {
             tree.insert(name.to_string(), bytes);
         }
@@ -110,7 +110,7 @@ fn read_tree() -> Result<Tree, String> {
     Ok(tree)
 }
 
-/// One target, so that the answer is the same on every machine.
+/// For one target, so that the result is the same on every machine.
 fn dependency_tree() -> Result<String, String> {
     let args = ["tree", "-p", "firndb", "-e", "normal", "--prefix", "none"];
     output(cargo(&args).args(["--target", "x86_64-unknown-linux-gnu"]))

@@ -1,14 +1,15 @@
-//! Rules for pages and for files of any kind: links, examples, lengths, sizes, machine paths.
+//! Rules for pages and for files of any kind: links, examples, lengths, sizes, machine-specific
+//! paths.
 
 use super::Finding;
 use super::source::line_of;
 
 const FILE_BYTES_MAX: usize = 256 * 1024;
 
-/// Lines of a decision, at most, without its appendix: measurements stand there.
+/// Maximum number of lines of a decision without its appendix, which holds measurements.
 const DECISION_LINES_MAX: usize = 60;
 
-/// Pages that must exist, and how long they may be.
+/// Pages that must exist, and their maximum lengths.
 const PAGES: [(&str, usize); 4] = [
     ("README.md", 200),
     ("ARCHITECTURE.md", 400),
@@ -16,7 +17,7 @@ const PAGES: [(&str, usize); 4] = [
     ("CHANGELOG.md", usize::MAX),
 ];
 
-/// Beginnings of paths that mean something on one machine only (split, or they would match here).
+/// Prefixes of machine-specific paths (split, so that they do not match here).
 const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
 /// Checks the size of a file and, if it is text, the paths in it.
@@ -48,7 +49,7 @@ pub fn check_any(name: &str, bytes: &[u8]) -> Vec<Finding> {
     findings
 }
 
-/// Checks that the pages of the house exist and are short; `text` gives a page if it exists.
+/// Checks that the required pages exist and are short; `text` returns a page if it exists.
 pub fn check_lengths(text: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, max) in PAGES {
@@ -63,7 +64,7 @@ pub fn check_lengths(text: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
     findings
 }
 
-/// Checks that the relative links of a page lead to something that `exists`, a path from the root.
+/// Checks that the relative links of a page lead to a path from the root that `exists`.
 pub fn check_links(name: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut in_code = false;
@@ -83,7 +84,7 @@ pub fn check_links(name: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec
     findings
 }
 
-/// Checks that the first Rust block of a page stands, indentation aside, in the example it shows.
+/// Checks that the first Rust block of a page occurs, apart from indentation, in its example.
 pub fn check_example(name: &str, text: &str, example: &str) -> Vec<Finding> {
     let trim = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
     let block = text.split("\n```rust").nth(1).and_then(|rest| rest.split("\n```").next());
@@ -94,13 +95,13 @@ pub fn check_example(name: &str, text: &str, example: &str) -> Vec<Finding> {
     }
 }
 
-/// Whether `path` is a file of the list or a folder that holds one.
+/// Whether `path` is a file of the list or a folder that contains one.
 pub fn names_something<'a>(path: &str, mut files: impl Iterator<Item = &'a String>) -> bool {
     let folder = format!("{path}/");
     path.is_empty() || files.any(|file| file == path || file.starts_with(&folder))
 }
 
-/// Targets of `[text](target)` and `[label]: target` in a line, code in backticks left out.
+/// Targets of `[text](target)` and `[label]: target` in a line, except in code in backticks.
 fn links(line: &str) -> Vec<String> {
     let plain: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
     let inline = plain.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
@@ -111,7 +112,7 @@ fn links(line: &str) -> Vec<String> {
     targets
 }
 
-/// The path from the root of `target` as seen from the file `name`; `None` if it leaves the root.
+/// The path from the root of `target`, relative to the file `name`; `None` if it leaves the root.
 fn resolve(name: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = name.split('/').collect();
     parts.pop();
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_one_machine_are_found() {
+    fn machine_specific_paths_are_found() {
         for path in MACHINE_PATHS {
             let found = messages(check_any("a.md", format!("one\nsee {path}x").as_bytes()));
             assert_eq!(found, [format!("a.md:2: `{path}` is a path of one machine")]);
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_is_the_program_that_is_compiled() {
+    fn the_example_is_the_compiled_program() {
         let page = "# A\n\n```rust,ignore\nlet a = 1;\nif a {\n    b();\n}\n```\n";
         let example = "fn main() {\n    let a = 1;\n    if a {\n        b();\n    }\n}\n";
         assert_eq!(check_example("a.md", page, example), []);
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn links_lead_somewhere() {
+    fn links_lead_to_existing_files() {
         let files = ["README.md", "docs/a.md", "docs/deep/b.md"].map(str::to_string);
         let check = |text: &str| {
             let exists = |path: &str| names_something(path, files.iter());

@@ -1,9 +1,9 @@
-//! The read and write paths that the heads of modules tell name things; the things must exist.
+//! Checks that the names in the documented read and write paths of modules exist.
 //!
-//! A section of a `mod.rs` head begins with a line that starts with one of [`TITLES`] and ends at
-//! the first empty line after a name. What stands in backticks in it and looks like a path of
-//! identifiers (`Index::find`, `encode()`) must be found in the code of the module's folder, part
-//! by part.
+//! A section of a `mod.rs` head starts with a line that begins with one of [`TITLES`] and ends at
+//! the first empty line after a name. Every word in backticks in it that looks like a path of
+//! identifiers (`Index::find`, `encode()`) must occur in the code of the module's folder, part by
+//! part.
 
 use super::Finding;
 use super::source::{Source, find_word, is_word};
@@ -55,7 +55,7 @@ pub fn check_steps(name: &str, text: &str, sources: &BTreeMap<&str, Source>) -> 
     findings
 }
 
-/// What stands in backticks in the sections, with the line it stands on.
+/// The words in backticks in the sections, with their lines.
 fn names(text: &str) -> Vec<(usize, String)> {
     let mut names = Vec::new();
     let (mut in_section, mut has_name) = (false, false);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_path_is_left_alone() {
+    fn text_that_is_not_a_path_is_ignored() {
         assert_eq!(found("//! Build path `firn build FILE`, `a < b`, `1x`\n//! `find`\n"), [""; 0]);
     }
 }

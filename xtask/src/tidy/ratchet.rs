@@ -1,13 +1,14 @@
 //! Lengths of files and functions, with a list of those that are too long and may only get shorter.
 //!
-//! A line of the list is `LINES FILE` or `LINES FILE fn NAME`. When something on it gets shorter
-//! the number must follow, and when it fits the line must go: so the list only shrinks.
+//! A line of the list is `LINES FILE` or `LINES FILE fn NAME`. When a listed item gets shorter, its
+//! number must be updated, and once it is within the limit its line must be removed, so the list
+//! only shrinks.
 
 use super::Finding;
 use super::source::Source;
 use std::collections::BTreeMap;
 
-/// The list.
+/// Path of the list.
 pub const FILE: &str = "xtask/ratchet.txt";
 
 const FILE_LINES_MAX: usize = 800;

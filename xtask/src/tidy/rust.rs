@@ -5,16 +5,16 @@ use super::source::{Source, find_word, line_of};
 
 const COLUMNS_MAX: usize = 100;
 
-/// Marks of unfinished work, in code and comments.
+/// Markers of unfinished work, in code and comments.
 const MARKS: [&str; 3] = ["FIXME", "XXX", "HACK"];
 
-/// Macros that do not land.
+/// Macros that must not be committed.
 const MACROS: [&str; 3] = ["dbg!", "todo!", "unimplemented!"];
 
-/// The library's own code; its rules do not hold for unit tests.
+/// The library's own code; its rules do not apply to unit tests.
 const CORE: &str = "crates/firndb/src/";
 
-/// Words that the core may use only in the files whose path contains one of the places.
+/// Words that the core may use only in files whose path contains one of `places`.
 struct Fence {
     words: &'static [&'static str],
     places: &'static [&'static str],
@@ -103,7 +103,7 @@ fn is_test_file(name: &str) -> bool {
     ["/tests.rs", "/testing.rs"].iter().any(|end| name.ends_with(end)) || name.contains("/tests/")
 }
 
-/// Rules on lines: a head, the columns, ASCII (a test may need more).
+/// Rules on lines: a head, the columns, ASCII (tests may need other characters).
 fn lines(name: &str, text: &str, source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !text.starts_with("//! ") {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_work_does_not_land() {
+    fn unfinished_work_is_refused() {
         for mark in MARKS {
             breaks(ANY, &format!("// {mark}: later"), mark);
             breaks(ANY, &format!("struct {mark};"), mark);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_code_is_fenced() {
+    fn unsafe_code_is_restricted_to_listed_files() {
         breaks(ANY, "unsafe fn a() {}", "unsafe");
         breaks("crates/firndb-cli/src/main.rs", "unsafe impl A for B {}", "unsafe");
         passes("crates/firndb/src/disk/map.rs", "unsafe fn a() {}");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_door_touches_files() {
+    fn only_the_disk_module_touches_files() {
         breaks(ANY, "use std::fs;", "std::fs");
         breaks(ANY, "fn a() { File::open(x); }", "File::");
         breaks("crates/firndb/src/lib.rs", "use memmap2::Mmap;", "memmap2");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn only_formats_make_bytes() {
+    fn only_formats_convert_to_bytes() {
         breaks(ANY, "fn a(x: u32) { x.to_le_bytes(); }", "to_le_bytes");
         breaks(ANY, "fn a() { u32::from_le_bytes(b); }", "from_le_bytes");
         passes("crates/firndb/src/search/format.rs", "fn a(x: u32) { x.to_le_bytes(); }");

@@ -1,11 +1,11 @@
-//! A Rust file seen twice: its code without comments and strings, and its comments alone.
+//! Two views of a Rust file: its code without comments and strings, and its comments alone.
 //!
-//! Both views have the lines and columns of the file, so a rule that finds a word in a view knows
-//! where it stands. A word in a string is in neither: rules can name what they forbid.
+//! Both views keep the lines and columns of the file, so a match in a view has its position in the
+//! file. Strings are in neither view, so rules can name the words that they forbid.
 
 /// A Rust file, split for the rules.
 pub struct Source {
-    /// Comments, and what stands between quotes, are blanks.
+    /// Comments, and text between quotes, are blank.
     pub code: String,
     /// Everything but comments is blank.
     pub comments: String,
@@ -62,7 +62,7 @@ impl Source {
     }
 }
 
-/// Kind and length of the next stretch of characters; words are taken whole. `None` at the end.
+/// Kind and length of the next token; words are one token. `None` at the end.
 fn next_part(text: &[char]) -> Option<(Part, usize)> {
     let at = |i: usize| text.get(i).copied().unwrap_or('\0');
     let first = *text.first()?;
@@ -83,7 +83,7 @@ fn next_part(text: &[char]) -> Option<(Part, usize)> {
     })
 }
 
-/// Length of a block comment, which may hold others.
+/// Length of a block comment, which may be nested.
 fn block_comment(text: &[char]) -> usize {
     let (mut depth, mut i) = (0, 0);
     while i + 1 < text.len() {
@@ -99,7 +99,7 @@ fn block_comment(text: &[char]) -> usize {
     text.len()
 }
 
-/// Length of a literal in quotes, in which a backslash escapes the next character.
+/// Length of a quoted literal, in which a backslash escapes the next character.
 fn quoted(text: &[char], quote: char) -> usize {
     let mut i = 1;
     while i < text.len() && text[i] != quote {
@@ -108,7 +108,7 @@ fn quoted(text: &[char], quote: char) -> usize {
     (i + 1).min(text.len())
 }
 
-/// Length of the rest of a raw string, from its `#` or quote on; `None` if it is none.
+/// Length of the rest of a raw string, from its `#` or quote on; `None` if it is not one.
 fn raw_string(text: &[char]) -> Option<usize> {
     let hashes = text.iter().take_while(|&&c| c == '#').count();
     (text.get(hashes) == Some(&'"')).then_some(())?;
@@ -147,8 +147,8 @@ pub fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Offsets at which `word` stands in `text` with no letter, digit or underscore around it (as far
-/// as its own ends are such).
+/// Offsets at which `word` occurs in `text` as a whole word; ends of `word` that are punctuation
+/// may touch any character.
 pub fn find_word<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let joins = |outside: Option<char>, inside: Option<char>| {
         outside.is_some_and(is_word) && inside.is_some_and(is_word)
@@ -160,7 +160,7 @@ pub fn find_word<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize
     })
 }
 
-/// Number of the line, from 1, on which the byte at `offset` stands.
+/// Number of the line, from 1, that contains the byte at `offset`.
 pub fn line_of(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_where_unit_tests_begin() {
+    fn finds_the_start_of_unit_tests() {
         assert_eq!(Source::new("a\n#[cfg(test)]\nmod tests {}\n").tests_from, 2);
         assert_eq!(Source::new("#[cfg(test)]\nmod tests;\n").tests_from, 3);
     }

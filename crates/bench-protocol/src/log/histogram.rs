@@ -1,10 +1,10 @@
-//! Times of single operations in little memory: 64 steps for each doubling, so that a quantile is
-//! at most 1.6 % too high.
+//! A compact histogram of latencies: 64 buckets per power of two, so that a quantile is at most 1.6
+//! % too high.
 
 const STEP_BITS: u32 = 6;
 const STEPS: usize = 1 << STEP_BITS;
 
-/// How often each time occurred.
+/// Number of operations per bucket.
 pub struct Histogram {
     counts: Vec<u64>,
     total: u64,
@@ -19,53 +19,53 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Nothing yet.
+    /// An empty histogram.
     pub fn new() -> Histogram {
         let doublings = (u64::BITS - STEP_BITS + 1) as usize;
         Histogram { counts: vec![0; doublings * STEPS], total: 0, sum: 0, max: 0 }
     }
 
-    /// Counts a time.
+    /// Adds a time.
     pub fn add(&mut self, nanos: u64) {
-        self.counts[place(nanos)] += 1;
+        self.counts[bucket(nanos)] += 1;
         self.total += 1;
         self.sum += nanos;
         self.max = self.max.max(nanos);
     }
 
-    /// How many times were added.
+    /// Number of times added.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// All of them together.
+    /// Sum of all times.
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// The time that `share` of all do not exceed.
+    /// The time that a fraction `share` of all times does not exceed.
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = ((share * self.total as f64).ceil() as u64).max(1);
         let mut seen = 0;
-        for (place, count) in self.counts.iter().enumerate() {
+        for (bucket, count) in self.counts.iter().enumerate() {
             seen += count;
             if seen >= wanted {
-                return upper(place).min(self.max);
+                return upper(bucket).min(self.max);
             }
         }
         self.max
     }
 }
 
-fn place(nanos: u64) -> usize {
+fn bucket(nanos: u64) -> usize {
     let doubling = (u64::BITS - nanos.leading_zeros()).saturating_sub(STEP_BITS + 1);
     (nanos >> doubling) as usize + doubling as usize * STEPS
 }
 
-/// The largest time of a place.
-fn upper(place: usize) -> u64 {
-    let doubling = (place / STEPS).saturating_sub(1);
-    let first = (place - doubling * STEPS) as u64;
+/// The largest time of a bucket.
+fn upper(bucket: usize) -> u64 {
+    let doubling = (bucket / STEPS).saturating_sub(1);
+    let first = (bucket - doubling * STEPS) as u64;
     ((u128::from(first) + 1) << doubling).saturating_sub(1).min(u128::from(u64::MAX)) as u64
 }
 
@@ -74,9 +74,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_cover_all_times() {
+    fn buckets_cover_all_times() {
         for nanos in [0, 1, 63, 64, 65, 127, 128, 129, 1000, 123_456_789, u64::MAX] {
-            let upper = upper(place(nanos));
+            let upper = upper(bucket(nanos));
             assert!(upper >= nanos && upper - nanos <= nanos / 64, "{nanos}: {upper}");
         }
     }

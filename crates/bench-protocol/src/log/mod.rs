@@ -1,7 +1,7 @@
-//! The benchmark of the LogStore: records that change, and the engine's side of the lines.
+//! The benchmark of the LogStore: records that change, and the engine's side of the protocol.
 //!
-//! Record i of version v is made from these two numbers ([`Records`]), so the child process itself
-//! knows what every value must be after any number of updates, and compares all of them.
+//! Version v of record i is generated from these two numbers ([`Records`]), so the child process
+//! knows the value of every record after any number of updates, and compares all of them.
 
 mod histogram;
 mod records;

@@ -1,4 +1,4 @@
-//! Records that are made from a number and a version.
+//! Records generated from a number and a version.
 
 use crate::rng::Rng;
 use crate::{Error, Result};
@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// Eight bytes, a bijection of the number.
 pub type Key = [u8; 8];
 
-/// Length of the values.
+/// The lengths of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// 100 bytes.
@@ -21,7 +21,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// All of them.
+    /// Every workload.
     pub const ALL: [Workload; 4] =
         [Workload::Small, Workload::Large, Workload::Huge, Workload::Growing];
 
@@ -35,7 +35,7 @@ impl Workload {
         }
     }
 
-    /// Records of a full run.
+    /// Number of records of a full run.
     pub fn records(self) -> u64 {
         match self {
             Workload::Small => 5_000_000,
@@ -45,7 +45,7 @@ impl Workload {
         }
     }
 
-    /// Bytes of a value, as it is first written.
+    /// Bytes of a value as first written.
     pub fn value_bytes(self) -> usize {
         match self {
             Workload::Small => 100,
@@ -68,9 +68,9 @@ impl FromStr for Workload {
 /// The records of a workload, numbered from 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Records {
-    /// What the values are.
+    /// The workload.
     pub workload: Workload,
-    /// How many.
+    /// Number of records.
     pub count: u64,
 }
 
@@ -79,8 +79,8 @@ const SEED: u64 = 43;
 pub(super) const GROWTH: usize = 4;
 
 impl Records {
-    /// Makes a value: the number, the version, and bytes that cannot be compressed. A growing one
-    /// begins with what it was before, and its length tells the version.
+    /// Generates a value: the number, the version, and incompressible bytes. A growing value starts
+    /// with its previous content; its length gives the version.
     pub fn value(&self, number: u64, version: u32, value: &mut Vec<u8>) {
         let mut length = self.workload.value_bytes();
         let mut stream = version;
@@ -98,12 +98,12 @@ impl Records {
         value.truncate(length);
     }
 
-    /// Bytes of all keys and values, as they are first written.
+    /// Bytes of all keys and values as first written.
     pub fn bytes(&self) -> u64 {
         self.count * (size_of::<Key>() + self.workload.value_bytes()) as u64
     }
 
-    /// The sum of [`Records::fold`] over all records as they are first written.
+    /// The sum of [`Records::fold`] over all records as first written.
     pub fn total(&self) -> u64 {
         let mut value = Vec::new();
         (0..self.count).fold(0, |sum, number| {
@@ -112,23 +112,23 @@ impl Records {
         })
     }
 
-    /// A number that tells whether the value belongs to the record, from every byte of it.
+    /// A checksum of the record's number and every byte of its value.
     pub fn fold(number: u64, value: &[u8]) -> u64 {
         (crate::table::fold(value) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 
-/// Version of a record that was not updated yet.
+/// Version of a record that has not been updated.
 pub(super) const FIRST: u32 = 1;
 
-/// The number that a value begins with.
+/// The record number at the start of a value.
 pub(super) fn number_of(value: &[u8]) -> Option<u64> {
     value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The key of record `number`: numbers in order give keys in random order.
+/// The key of record `number`: consecutive numbers give keys in random order.
 pub fn key(number: u64) -> Key {
-    // Every step can be undone, so no two numbers share a key (SplitMix64's finalizer).
+    // Every step is invertible, so no two numbers share a key (SplitMix64's finalizer).
     let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn growing_values_keep_what_they_were() {
+    fn growing_values_keep_their_prefix() {
         let records = Records { workload: Workload::Growing, count: 10 };
         let (mut old, mut new) = (Vec::new(), Vec::new());
         records.value(3, 1, &mut old);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_different() {
+    fn keys_are_distinct() {
         let mut keys: Vec<Key> = (0..100_000).map(key).collect();
         keys.sort_unstable();
         keys.dedup();

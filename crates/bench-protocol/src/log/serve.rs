@@ -1,4 +1,4 @@
-//! The engine's side of the lines: traits to implement, and a loop that answers jobs with them.
+//! The engine's side of the protocol: traits to implement, and the job loop.
 
 use super::histogram::Histogram;
 use super::records::{FIRST, Key, Records};
@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// An engine: something that opens stores.
+/// An engine: opens stores.
 pub trait Engine {
     /// An open store.
     type Store: Store;
@@ -17,40 +17,40 @@ pub trait Engine {
     /// Name and version, for the report.
     fn version(&self) -> String;
 
-    /// Opens the store in `dir`, or creates it if the directory is empty. `records` tells how large
-    /// it becomes.
+    /// Opens the store in `dir`, or creates it if the directory is empty. `records` gives its final
+    /// size.
     fn open(&self, records: &Records, dir: &Path) -> Result<Self::Store>;
 }
 
 /// An open store, shared by threads.
 pub trait Store: Sync {
-    /// What one thread works with.
+    /// The handle of one thread.
     type Handle<'a>: Handle
     where
         Self: 'a;
 
-    /// A handle for one thread. Unless `changing`, nobody else writes while it gets.
+    /// A handle for one thread. Unless `changing`, no other thread writes during its gets.
     fn handle(&self, changing: bool) -> Result<Self::Handle<'_>>;
 
-    /// Bytes that it wrote to its files since it was opened, logs and background work included, as
-    /// the engine counts them.
+    /// Bytes written to files since the store was opened, including logs and background work, as
+    /// counted by the engine.
     fn written(&self) -> Option<u64> {
         None
     }
 
-    /// Closes it as a program does that ends well.
+    /// Closes the store cleanly.
     fn close(self) -> Result<()>;
 }
 
-/// What one thread works with.
+/// The handle of one thread.
 pub trait Handle {
-    /// Gets one key: gives its value to `found`, or returns false.
+    /// Gets one key: passes its value to `found`, or returns false.
     fn get(&mut self, key: &Key, found: impl FnOnce(&[u8])) -> Result<bool>;
 
-    /// Puts one record. It must be visible at once, and needs not survive a power cut.
+    /// Puts one record. It must be visible at once, but need not survive a power cut.
     fn put(&mut self, key: &Key, value: &[u8]) -> Result<()>;
 
-    /// Puts many; only differs for engines that would take too long.
+    /// Puts many records; overridden by engines for which single puts would take too long.
     fn load(&mut self, mut records: impl Iterator<Item = (Key, Vec<u8>)>) -> Result<()> {
         records.try_for_each(|(key, value)| self.put(&key, &value))
     }
@@ -60,9 +60,9 @@ pub trait Handle {
 struct Open<S> {
     records: Records,
     dir: PathBuf,
-    /// Of each record.
+    /// The version of each record.
     versions: Vec<u32>,
-    /// Memory before the store was opened.
+    /// Memory of the process before the store was opened.
     baseline: u64,
     store: Option<S>,
 }
@@ -122,8 +122,8 @@ impl<S: Store> Open<S> {
             }
             ["size"] => {
                 let memory = process::anonymous_memory().saturating_sub(*baseline);
-                let told = store.written().map_or("-".into(), |told| told.to_string());
-                writeln!(out, "size\t{}\t{memory}\t{told}", process::disk_allocated(dir)?)?;
+                let written = store.written().map_or("-".into(), |bytes| bytes.to_string());
+                writeln!(out, "size\t{}\t{memory}\t{written}", process::disk_allocated(dir)?)?;
             }
             ["update", most, time] => {
                 let (time, start) = (millis(time)?, Instant::now());
@@ -168,7 +168,7 @@ fn gets<'a>(records: &'a Records, what: &str) -> Result<Gets<'a>> {
     }
 }
 
-/// Number, sum, median, 99 of 100, 999 of 1000, the longest.
+/// Number, sum, median, 99th and 99.9th percentile, maximum.
 fn quantiles(times: &Histogram) -> String {
     let quantile = |share| times.quantile(share);
     let [p50, p99, p999, max] = [0.5, 0.99, 0.999, 1.0].map(quantile);

@@ -1,4 +1,4 @@
-//! What is done with an open store: put, get, update, compare.
+//! Operations on an open store: put, get, update, compare.
 
 use super::histogram::Histogram;
 use super::records::{FIRST, GROWTH, Records, key, number_of};
@@ -10,26 +10,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Operations between two looks at whether the time is over.
+/// Operations between two checks of the deadline.
 const STEP: u64 = 64;
 
-/// What operations cost that were timed one by one.
+/// Cost of operations that were timed individually.
 pub(super) struct Timed {
     pub(super) times: Histogram,
-    /// CPU time of the whole process, less that of making the values.
+    /// CPU time of the whole process, minus that of generating the values.
     pub(super) cpu: Duration,
-    /// Bytes of files that the process made dirty.
+    /// Bytes of file pages that the process dirtied.
     pub(super) dirty: u64,
 }
 
-/// What a run cost whose operations were not timed one by one.
+/// Cost of a run whose operations were not timed individually.
 pub(super) struct Ran {
     pub(super) gets: u64,
     pub(super) wall: Duration,
     pub(super) cpu: Duration,
 }
 
-/// CPU time and bytes since a moment.
+/// CPU time and bytes since a start.
 struct Meter(Duration, u64);
 
 impl Meter {
@@ -44,7 +44,7 @@ impl Meter {
     }
 }
 
-/// Time to make a value and to read the clock around nothing.
+/// Time to generate a value and to read the clock twice.
 fn making(records: &Records) -> Duration {
     const ROUNDS: u32 = 200_000;
     let (mut value, mut times) = (Vec::new(), Histogram::new());
@@ -58,7 +58,7 @@ fn making(records: &Records) -> Duration {
     (process::thread_time() - before) / ROUNDS
 }
 
-/// Puts records one by one while there is time, and the others as the engine likes best.
+/// Puts records individually until the time is over, and the others with the engine's bulk load.
 pub(super) fn fill<S: Store>(records: &Records, store: &S, time: Duration) -> Result<Timed> {
     let mut handle = store.handle(false)?;
     let (mut value, mut times) = (Vec::new(), Histogram::new());
@@ -87,7 +87,7 @@ fn put<H: Handle>(handle: &mut H, number: u64, value: &[u8], times: &mut Histogr
     Ok(())
 }
 
-/// Updates random records, at most so many, and keeps their versions.
+/// Updates at most this many random records, and records their versions.
 pub(super) fn update<S: Store>(
     records: &Records,
     store: &S,
@@ -97,7 +97,7 @@ pub(super) fn update<S: Store>(
 ) -> Result<Timed> {
     let mut handle = store.handle(false)?;
     let (mut value, mut times) = (Vec::new(), Histogram::new());
-    // Another sequence each time.
+    // A different random sequence each time.
     let mut rng = Rng::new(11, versions.iter().map(|&version| u64::from(version)).sum(), 0);
     let meter = Meter::start();
     while times.total() < most && (!times.total().is_multiple_of(STEP) || !is_over()) {
@@ -110,8 +110,8 @@ pub(super) fn update<S: Store>(
     Ok(meter.timed(times, records))
 }
 
-/// Reads random records and writes each with a few bytes more, at most so many, and keeps their
-/// versions: times of the gets, and what the puts cost.
+/// Reads at most this many random records and writes each with a few bytes appended, and records
+/// their versions. Returns the times of the gets, and the cost of the puts.
 pub(super) fn grow<S: Store>(
     records: &Records,
     store: &S,
@@ -138,7 +138,7 @@ pub(super) fn grow<S: Store>(
         if !found || old.len() + GROWTH != new.len() || !new.starts_with(&old) {
             return Err(format!("record {number}: found {found}, not its value").into());
         }
-        // What is written is what was read and more.
+        // The new value is the value read, with bytes appended.
         old.extend_from_slice(&new[old.len()..]);
         put(&mut handle, number, &old, &mut times)?;
         versions[number as usize] = version;
@@ -146,7 +146,7 @@ pub(super) fn grow<S: Store>(
     Ok((gets, meter.timed(times, records)))
 }
 
-/// Gets keys that are there, or that are not.
+/// Gets of present or of absent keys.
 pub(super) struct Gets<'a> {
     pub(super) records: &'a Records,
     pub(super) present: bool,
@@ -155,7 +155,7 @@ pub(super) struct Gets<'a> {
 }
 
 impl Gets<'_> {
-    /// A get whose value must belong to the key.
+    /// A get that checks that the value belongs to the key.
     #[inline]
     fn get<H: Handle>(&self, handle: &mut H, rng: &mut Rng, sum: &mut u64) -> Result<()> {
         let first = if self.present { 0 } else { self.records.count };
@@ -171,7 +171,7 @@ impl Gets<'_> {
         Ok(())
     }
 
-    /// Times gets one by one.
+    /// Times gets individually.
     pub(super) fn time<S: Store>(&self, store: &S, time: Duration) -> Result<Histogram> {
         let (mut handle, mut rng) = (store.handle(self.changing)?, Rng::new(5, 0, 0));
         let (mut times, mut sum) = (Histogram::new(), 0);
@@ -187,7 +187,7 @@ impl Gets<'_> {
         Ok(times)
     }
 
-    /// Gets as many as there is time for.
+    /// Runs gets until the time is over.
     pub(super) fn run<S: Store>(&self, store: &S, threads: u64, time: Duration) -> Result<Ran> {
         let barrier = Barrier::new(threads as usize);
         let one = |thread: u64| -> Result<Ran> {
@@ -220,7 +220,7 @@ impl Gets<'_> {
     }
 }
 
-/// One thread gets while another updates.
+/// Runs gets in one thread and updates in another.
 pub(super) fn both<S: Store>(
     records: &Records,
     store: &S,
@@ -238,7 +238,7 @@ pub(super) fn both<S: Store>(
     })
 }
 
-/// Compares every value with the generator, and asks for as many absent keys; gives the sum of the
+/// Compares every value with the generator, and gets as many absent keys. Returns the sum of the
 /// folds of all records.
 pub(super) fn check<S: Store>(records: &Records, store: &S, versions: &[u32]) -> Result<u64> {
     let mut handle = store.handle(false)?;

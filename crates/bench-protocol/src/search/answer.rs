@@ -1,17 +1,18 @@
-//! An answer to a query, and its checksum: the same for every engine that answers correctly.
+//! Answers to queries, and their checksum, which is the same for every engine with a correct
+//! answer.
 
 /// A document of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hit {
     /// The document's `id` field.
     pub id: u64,
-    /// The values it was ordered by, zero where the order has fewer keys.
+    /// The sort keys, zero where the order has fewer keys.
     pub keys: [i64; 2],
     /// Sum of the bytes of its payload if the query asked for payloads, else zero.
     pub payload: u64,
 }
 
-/// What a query found: a number, or a page of hits in order.
+/// The result of a query: a count, or a page of hits in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Matches of a counting query; hits of a page.
@@ -21,13 +22,13 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Forgets the last answer but keeps its memory.
+    /// Clears the answer but keeps its memory.
     pub fn clear(&mut self) {
         self.count = 0;
         self.hits.clear();
     }
 
-    /// Makes this the answer of a counting query.
+    /// Sets the answer of a counting query.
     pub fn set_count(&mut self, count: u64) {
         self.clear();
         self.count = count;
@@ -42,8 +43,8 @@ impl Answer {
     /// Folds the answer into one number.
     ///
     /// Documents with equal sort keys may come in any order, because engines break ties
-    /// differently. A page that is full may have cut through the last run of equal keys: which of
-    /// those documents made it is left open, and only their keys count.
+    /// differently. A full page may have cut through its last run of equal keys; of these documents
+    /// only the keys count.
     pub fn checksum(&self, limit: u64) -> u64 {
         let full = self.count == limit;
         let last = self.hits.last().map(|hit| hit.keys);
@@ -59,7 +60,7 @@ impl Answer {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
+/// The finalizer of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
 /// generators", 2014).
 fn mix(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_page_leaves_open_which_of_its_last_ties_it_holds() {
+    fn a_full_page_may_hold_any_of_its_last_ties() {
         let one = page(&[(1, 9), (2, 5), (3, 5)]);
         assert_eq!(one.checksum(3), page(&[(1, 9), (7, 5), (3, 5)]).checksum(3));
         assert_ne!(one.checksum(3), page(&[(8, 9), (2, 5), (3, 5)]).checksum(3));
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_the_one_that_peers_in_other_languages_compute() {
+    fn the_checksum_matches_that_of_peers_in_other_languages() {
         let mut answer = page(&[(7, -3), (8, 4)]);
         answer.hits[0].payload = 1000;
         assert_eq!(answer.checksum(10), 8522451789000687055);

@@ -1,4 +1,4 @@
-//! The benchmark of the Collection: rows, queries, answers, and the engine's side of the lines.
+//! The benchmark of the Collection: rows, queries, answers, and the engine's side of the protocol.
 
 mod answer;
 mod query;

@@ -1,4 +1,4 @@
-//! The queries: what each kind asks, and the line of the queries file that holds its parameters.
+//! The queries: the kinds, and the line format of the queries file.
 
 use crate::Result;
 use std::fmt;
@@ -64,7 +64,7 @@ impl Kind {
     pub const ALL: [Kind; 8] =
         [Kind::Q1, Kind::Q2, Kind::Q3, Kind::Q4, Kind::Q5, Kind::Q6, Kind::A, Kind::B];
 
-    /// What it asks.
+    /// A description of the query.
     pub fn text(self) -> &'static str {
         match self {
             Kind::Q1 => "count region_id = R",
@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// Hits of a page at most; zero for kinds that count.
+    /// Maximum number of hits of a page; zero for kinds that count.
     pub fn limit(self) -> u64 {
         match self {
             Kind::Q2 => 10,
@@ -94,9 +94,8 @@ impl Kind {
         }
     }
 
-    /// How often a query is run between two readings of the clock. Some engines answer these kinds
-    /// in less time than it takes to read the clock, so all engines are timed over 16 runs of the
-    /// same query.
+    /// Runs of a query between two readings of the clock. Some engines answer these kinds faster
+    /// than the clock can be read, so all engines are timed over 16 runs of the same query.
     pub fn repeats(self) -> u32 {
         match self {
             Kind::Q1 | Kind::Q5 | Kind::A => 16,
@@ -149,7 +148,7 @@ impl Query {
         }
     }
 
-    /// Reads a line of the queries file.
+    /// Parses a line of the queries file.
     pub fn parse(line: &str) -> Result<Query> {
         let mut columns = line.split('\t');
         let mut next = || columns.next().ok_or("a query has too few parameters");
@@ -208,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_is_read_back_from_its_line() {
+    fn every_kind_round_trips_through_its_line() {
         let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
         let queries = [
             Query::Q1 { region: 7 },

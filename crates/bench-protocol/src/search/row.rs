@@ -80,7 +80,7 @@ pub struct Pair<'a> {
     pub id: u64,
     /// MD5 of the last digit of `id`.
     pub f: &'a str,
-    /// MD5 of the last digit but one.
+    /// MD5 of the second-to-last digit.
     pub g: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! The engine's side of the protocol: reads jobs, runs them, times the queries, writes the answers.
+//! The engine's side of the protocol: runs jobs, times queries, writes answers.
 
 use super::{Answer, Kind, Query, Workload, read_queries};
 use crate::lines::answer_jobs;
@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// An engine: something that builds and opens its own form of a data set.
+/// An engine: builds and opens its own form of a data set.
 pub trait Engine {
     /// An opened data set.
     type Session: Session;
@@ -22,13 +22,13 @@ pub trait Engine {
     /// Opens what `build` made.
     fn open(&self, workload: Workload, dir: &Path) -> Result<Self::Session>;
 
-    /// Allocations of this thread while `work` runs; zero if the engine does not count them.
+    /// Allocations of this thread during `work`; zero if the engine does not count them.
     fn allocations(&self, work: &mut dyn FnMut()) -> u64 {
         work();
         0
     }
 
-    /// More figures that only this engine has: names, and times in nanoseconds.
+    /// Additional figures of this engine: names, and times in nanoseconds.
     fn extras(&self, workload: Workload, data: &Path, dir: &Path) -> Result<Vec<(String, f64)>> {
         let _ = (workload, data, dir);
         Ok(Vec::new())
@@ -37,26 +37,25 @@ pub trait Engine {
 
 /// An opened data set that answers queries.
 pub trait Session {
-    /// A query in the engine's own form, made before the clock starts, as a program prepares a
+    /// A query in the engine's own form, prepared before the clock starts, like a prepared
     /// statement.
     type Prepared;
 
     /// Prepares a query.
     fn prepare(&mut self, query: &Query) -> Result<Self::Prepared>;
 
-    /// Runs a query: this is what is timed. It finds the ids of hits and reads the payloads that
-    /// are asked for.
+    /// Runs a query; this is timed. It finds the ids of the hits and reads the requested payloads.
     fn run(&mut self, query: &Self::Prepared, answer: &mut Answer) -> Result<()>;
 
-    /// Fills in the sort keys of the hits that [`Session::run`] has found, off the clock. They
-    /// serve the comparison of answers alone.
+    /// Fills in the sort keys of the hits that [`Session::run`] has found, outside the timed part.
+    /// They are only used to compare answers.
     fn complete(&mut self, query: &Self::Prepared, answer: &mut Answer) -> Result<()> {
         let _ = (query, answer);
         Ok(())
     }
 }
 
-/// Answers jobs from standard input until it ends. An error is told to the runner and ends the
+/// Answers jobs from standard input until it ends. An error is reported to the runner and ends the
 /// process.
 pub fn serve<E: Engine>(engine: &E) -> Result<()> {
     let mut session = None;
@@ -106,7 +105,7 @@ fn build<E: Engine>(
     Ok(())
 }
 
-/// Opens `times` times and tells the median; memory is what the first open added.
+/// Opens the data set `times` times and reports the median; memory is what the first open added.
 fn open<E: Engine>(
     engine: &E,
     workload: Workload,
@@ -146,8 +145,8 @@ impl Job {
     }
 }
 
-/// Runs every query of the list once to warm up, for a quarter of the budget at most, and then
-/// times them in turn. An engine that is out of time stops, but not before its first 20 queries: it
+/// Runs every query of the list once to warm up, within a quarter of the budget, and then times
+/// them one after another. An engine that exceeds its budget stops after at least 20 queries: it
 /// has answered a prefix of the list.
 fn run<E: Engine>(
     engine: &E,
@@ -189,7 +188,7 @@ fn run<E: Engine>(
     Ok(())
 }
 
-/// Nanoseconds of one run, as the mean of `repeats` runs of the same query.
+/// Nanoseconds of one run, averaged over `repeats` runs of the same query.
 fn time<S: Session>(
     session: &mut S,
     query: &S::Prepared,

@@ -1,4 +1,4 @@
-//! What is done with an open store: touch everything, check answers, measure gets.
+//! Operations on an open store: warm up, check answers, measure gets.
 
 use super::fold::fold;
 use super::records::key;
@@ -9,27 +9,28 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Keys that are asked for, at most: many times more than caches hold, and no more memory than
-/// that of a small engine.
+/// Maximum number of distinct keys: far more than caches hold, and no more memory than a small
+/// engine uses.
 const KEYS: usize = 4_000_000;
 const SEED: u64 = 7;
 
-/// What to ask for, and how.
-pub struct Ask {
+/// The keys to get, and how.
+pub struct GetJob {
     present: bool,
-    /// Every byte of a value is read; else the first eight: what a get costs by itself.
+    /// Whether every byte of a value is read, or only the first eight, which measures the get
+    /// alone.
     whole: bool,
-    /// The store is told that every byte will be read.
-    told: bool,
+    /// Whether the store gets the hint that every byte will be read.
+    hinted: bool,
     batch: usize,
     threads: usize,
     time: Duration,
 }
 
-impl Ask {
+impl GetJob {
     /// `what` is `present`, `read`, `handed` or `absent`.
-    pub fn new(what: &str, batch: usize, threads: usize, millis: &str) -> Result<Ask> {
-        let (present, whole, told) = match what {
+    pub fn new(what: &str, batch: usize, threads: usize, millis: &str) -> Result<GetJob> {
+        let (present, whole, hinted) = match what {
             "present" => (true, true, false),
             "read" => (true, true, true),
             "handed" => (true, false, false),
@@ -37,11 +38,18 @@ impl Ask {
             _ => return Err(format!("`{what}` is not present, read, handed or absent").into()),
         };
         let time = Duration::from_millis(millis.parse()?);
-        Ok(Ask { present, whole, told, batch: batch.clamp(1, KEYS), threads: threads.max(1), time })
+        Ok(GetJob {
+            present,
+            whole,
+            hinted,
+            batch: batch.clamp(1, KEYS),
+            threads: threads.max(1),
+            time,
+        })
     }
 
-    /// The same, if every byte of values is read: a fold of them all is compared.
-    pub fn reading_all(self) -> Result<Ask> {
+    /// The same with every byte of the values read, so that their folds can be compared.
+    pub fn reading_all(self) -> Result<GetJob> {
         if self.whole { Ok(self) } else { Err("the values of these gets are not read".into()) }
     }
 
@@ -53,7 +61,7 @@ impl Ask {
         (0..count).map(|_| key(first + rng.below(records.count))).collect()
     }
 
-    /// An engine that finds an absent key or misses one that is there is not worth measuring.
+    /// An error if the engine found an absent key or missed a present one.
     fn found(&self, gets: usize, found: usize) -> Result<()> {
         let expected = if self.present { gets } else { 0 };
         if found != expected {
@@ -63,7 +71,7 @@ impl Ask {
     }
 }
 
-/// Gets every record once, with a thread a core, and sums up [`Records::fold_record`].
+/// Gets every record once, with one thread per core, and sums up [`Records::fold_record`].
 pub fn warm<S: Store>(records: &Records, store: &S) -> Result<u64> {
     let threads = thread::available_parallelism().map_or(1, usize::from) as u64;
     let part = |first: u64| -> Result<u64> {
@@ -95,7 +103,7 @@ impl<I: Iterator<Item = Result<u64>>> SumWrapping for I {
     }
 }
 
-/// Compares whole values of a sample with the generator, and asks for as many absent keys; singly
+/// Compares whole values of a sample with the generator, and gets as many absent keys, individually
 /// and in batches.
 pub fn check<S: Store>(records: &Records, store: &S, sample: u64) -> Result<()> {
     let mut handle = store.handle()?;
@@ -123,13 +131,13 @@ pub fn check<S: Store>(records: &Records, store: &S, sample: u64) -> Result<()> 
     }
     for batch in numbers.chunks(64) {
         let keys: Vec<Key> = batch.iter().map(|&number| key(number)).collect();
-        for told in [false, true] {
+        for hinted in [false, true] {
             let mut seen = vec![None; keys.len()];
             let each = |place: usize, value: &[u8]| {
                 records.value(batch[place], &mut expected);
                 seen[place] = Some(value == expected);
             };
-            match told {
+            match hinted {
                 true => handle.read_many(&keys, each)?,
                 false => handle.get_many(&keys, each)?,
             }
@@ -143,18 +151,18 @@ pub fn check<S: Store>(records: &Records, store: &S, sample: u64) -> Result<()> 
     Ok(())
 }
 
-/// Times gets one by one: from one reading of the clock to the next. Gives the nanoseconds, sorted,
-/// and the sum of the folds of all values.
+/// Times gets individually, from one reading of the clock to the next. Returns the sorted
+/// nanoseconds and the sum of the folds of all values.
 pub fn latency<S: Store>(
     records: &Records,
     store: &S,
-    ask: &Ask,
+    job: &GetJob,
     gets: usize,
 ) -> Result<(Vec<u32>, u64)> {
-    let keys = ask.keys(records, gets.min(KEYS));
+    let keys = job.keys(records, gets.min(KEYS));
     let mut handle = store.handle()?;
     let (mut sum, mut found) = (0u64, 0);
-    // Written before, so that no get has the first touch of one of its pages in its time.
+    // Touched in advance, so that no timed get includes a page fault.
     let mut nanos = vec![u32::MAX; keys.len()];
     nanos.clear();
     let start = Instant::now();
@@ -164,43 +172,43 @@ pub fn latency<S: Store>(
         let now = Instant::now();
         nanos.push((now - before).as_nanos() as u32);
         before = now;
-        if now - start > ask.time {
+        if now - start > job.time {
             break;
         }
     }
-    ask.found(nanos.len(), found)?;
+    job.found(nanos.len(), found)?;
     nanos.sort_unstable();
     Ok((nanos, sum))
 }
 
-/// What a run cost.
+/// The cost of a run.
 pub struct Ran {
-    /// Keys asked for, by all threads.
+    /// Number of gets of all threads.
     pub gets: usize,
-    /// Time by the wall clock.
+    /// Wall-clock time.
     pub wall: Duration,
-    /// Time of the threads on CPUs.
+    /// CPU time of the threads.
     pub cpu: Duration,
-    /// Bytes that came from the disk.
+    /// Bytes read from the disk.
     pub read: u64,
 }
 
-/// Gets as many keys as there is time for.
-pub fn run<S: Store>(records: &Records, store: &S, ask: &Ask) -> Result<Ran> {
-    let keys = ask.keys(records, KEYS);
-    let barrier = Barrier::new(ask.threads);
+/// Gets keys until the time is over.
+pub fn run<S: Store>(records: &Records, store: &S, job: &GetJob) -> Result<Ran> {
+    let keys = job.keys(records, KEYS);
+    let barrier = Barrier::new(job.threads);
     let before = process::bytes_read();
     let one = |thread: usize| {
         let handle = store.handle();
         barrier.wait();
-        match ask.whole {
-            true => run_thread(&mut handle?, ask, &keys, thread, fold),
-            false => run_thread(&mut handle?, ask, &keys, thread, first),
+        match job.whole {
+            true => run_thread(&mut handle?, job, &keys, thread, fold),
+            false => run_thread(&mut handle?, job, &keys, thread, first),
         }
     };
     let ran: Result<Vec<(usize, Duration, Duration)>> = thread::scope(|scope| {
         let one = &one;
-        let threads = (0..ask.threads).map(|thread| scope.spawn(move || one(thread)));
+        let threads = (0..job.threads).map(|thread| scope.spawn(move || one(thread)));
         let threads: Vec<_> = threads.collect();
         threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked")?).collect()
     });
@@ -221,22 +229,22 @@ fn first(value: &[u8]) -> u64 {
 
 fn run_thread<H: Handle>(
     handle: &mut H,
-    ask: &Ask,
+    job: &GetJob,
     keys: &[Key],
     thread: usize,
     read: impl Fn(&[u8]) -> u64,
 ) -> Result<(usize, Duration, Duration)> {
     let (mut gets, mut found, mut sum) = (0, 0, 0u64);
-    // The clock is read once for so many keys.
-    let step = ask.batch.max(64).min(keys.len());
-    let mut at = thread * (keys.len() / ask.threads);
+    // The clock is read once per this many keys.
+    let step = job.batch.max(64).min(keys.len());
+    let mut at = thread * (keys.len() / job.threads);
     let (cpu, start) = (process::thread_time(), Instant::now());
-    while start.elapsed() < ask.time {
+    while start.elapsed() < job.time {
         if at + step > keys.len() {
             at = 0;
         }
-        for batch in keys[at..at + step].chunks(ask.batch) {
-            if ask.batch == 1 {
+        for batch in keys[at..at + step].chunks(job.batch) {
+            if job.batch == 1 {
                 found += usize::from(handle.get(&batch[0], |v| sum = sum.wrapping_add(read(v)))?);
                 continue;
             }
@@ -244,7 +252,7 @@ fn run_thread<H: Handle>(
                 found += 1;
                 sum = sum.wrapping_add(read(value));
             };
-            match ask.told {
+            match job.hinted {
                 true => handle.read_many(batch, take)?,
                 false => handle.get_many(batch, take)?,
             }
@@ -254,6 +262,6 @@ fn run_thread<H: Handle>(
     }
     let (wall, cpu) = (start.elapsed(), process::thread_time().saturating_sub(cpu));
     std::hint::black_box(sum);
-    ask.found(gets, found)?;
+    job.found(gets, found)?;
     Ok((gets, wall, cpu))
 }

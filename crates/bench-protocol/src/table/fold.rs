@@ -1,21 +1,20 @@
-//! Reads a value: what a get hands over is read to its end where that is to be measured.
+//! Reads the bytes of a value, where reading them is part of the measurement.
 //!
-//! The reader should cost little beside the memory that it waits for, of whatever engine: a plain
-//! sum of words in the instructions of every x86-64 takes as long for 10 KB that are nowhere in a
-//! cache as waiting for them does, for the processor does not look far ahead over so many
-//! instructions.
+//! The reader should cost little compared to the cache misses of any engine. A plain sum of words
+//! in baseline x86-64 instructions takes as long for 10 KB outside the caches as the misses do,
+//! because the processor does not look ahead over that many instructions.
 
 #![cfg_attr(
     target_arch = "x86_64",
     expect(unsafe_code, reason = "code for a processor that has AVX2: see the SAFETY note")
 )]
 
-/// Bytes of a step of a long value.
+/// Bytes per step of a long value.
 const STEP: usize = 128;
-/// Bytes of a word.
+/// Bytes per word.
 const WORD: usize = 8;
-/// How far the last word is turned: by no whole bytes, so that no bit of it stands where it stands
-/// in another word, and no two changes of one bit make up for each other.
+/// Rotation of the last word, not a multiple of 8, so that no bit aligns with the same bit of
+/// another word, and no two flipped bits cancel out.
 const TURN: u32 = 29;
 
 /// Reads every byte of a value.
@@ -24,23 +23,23 @@ pub fn fold(value: &[u8]) -> u64 {
     let Some(last) = value.last_chunk() else {
         return value.iter().fold(1, |sum, byte| sum << WORD | u64::from(*byte));
     };
-    // What is behind the last whole word, and some bytes before it once more.
+    // The bytes after the last full word, overlapping some bytes before them.
     let last = u64::from_le_bytes(*last).rotate_left(TURN);
     last.wrapping_add(if value.len() < 2 * STEP { words(value) } else { long(value) })
 }
 
-/// Sum of the whole words.
+/// Sum of the full words.
 #[inline(always)]
 fn words(value: &[u8]) -> u64 {
     let words = value.as_chunks::<WORD>().0;
     words.iter().fold(0, |sum, word| sum.wrapping_add(u64::from_le_bytes(*word)))
 }
 
-/// The same of a long value: in the widest usual vectors of this machine.
+/// The same for a long value, with AVX2 if this machine has it.
 fn long(value: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what the function asks for.
+        // SAFETY: the processor supports AVX2, as just checked.
         return unsafe { long_avx2(value) };
     }
     steps(value)

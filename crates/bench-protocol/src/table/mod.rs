@@ -1,8 +1,8 @@
-//! The benchmark of the Table: records that every engine makes for itself, and the engine's side
-//! of the lines.
+//! The benchmark of the Table: records that every engine generates itself, and the engine's side of
+//! the protocol.
 //!
-//! Nothing is written to a data file: record i can be made from its number alone ([`Records`]), so
-//! that a build streams, and whoever gets a key can tell what the value must be.
+//! There is no data file: record i is generated from its number alone ([`Records`]), so a build can
+//! stream, and a reader can compute the value of any key.
 
 mod answer;
 mod fold;

@@ -1,8 +1,7 @@
-//! Keys and values, made from the number of a record.
+//! Keys and values, generated from the number of a record.
 //!
-//! A key is `k` and twelve hexadecimal digits, which are the number under a bijection of 48 bits:
-//! keys look random, none occurs twice, and numbers beyond the last record make keys that are
-//! absent.
+//! A key is `k` and twelve hexadecimal digits, the number under a bijection of 48 bits: keys look
+//! random, none occurs twice, and numbers beyond the last record give absent keys.
 
 use super::fold::fold;
 use crate::rng::Rng;
@@ -12,7 +11,7 @@ use std::str::FromStr;
 /// A key.
 pub type Key = [u8; 13];
 
-/// What the values are.
+/// The kind of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Workload {
     /// 28 to 36 random bytes, mean 32.
@@ -24,7 +23,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// All of them.
+    /// Every workload.
     pub const ALL: [Workload; 3] = [Workload::Small, Workload::Json, Workload::Large];
 
     /// Name in jobs and reports.
@@ -36,7 +35,7 @@ impl Workload {
         }
     }
 
-    /// Records of a full run.
+    /// Number of records of a full run.
     pub fn records(self) -> u64 {
         match self {
             Workload::Small => 20_000_000,
@@ -45,7 +44,7 @@ impl Workload {
         }
     }
 
-    /// About how many bytes a key and a value have together.
+    /// Approximate bytes of a key and its value.
     pub fn mean(self) -> u64 {
         match self {
             Workload::Small => 45,
@@ -54,7 +53,7 @@ impl Workload {
         }
     }
 
-    /// The values in words.
+    /// A description of the values.
     pub fn text(self) -> &'static str {
         match self {
             Workload::Small => "28 to 36 random bytes",
@@ -76,16 +75,16 @@ impl FromStr for Workload {
 /// The records of a workload, numbered from 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Records {
-    /// What the values are.
+    /// The workload.
     pub workload: Workload,
-    /// How many.
+    /// Number of records.
     pub count: u64,
 }
 
 const SEED: u64 = 42;
 
 impl Records {
-    /// Makes the value of record `number`.
+    /// Generates the value of record `number`.
     pub fn value(&self, number: u64, value: &mut Vec<u8>) {
         value.clear();
         let mut rng = Rng::new(SEED, self.workload as u64, number);
@@ -113,8 +112,8 @@ impl Records {
 
     /// Calls `each` with every key and value in ascending order of the keys.
     ///
-    /// This is a favour to engines that want sorted input: eight bytes a record are sorted, and the
-    /// values made afterwards, where other programs would have to sort the records.
+    /// For engines that want sorted input: sorts eight bytes per record and generates the values
+    /// afterwards, where other programs would have to sort the records.
     pub fn each_sorted(&self, mut each: impl FnMut(&Key, &[u8]) -> Result<()>) -> Result<()> {
         let mut mixed: Vec<u64> = (0..self.count).map(mix).collect();
         mixed.sort_unstable();
@@ -136,7 +135,7 @@ impl Records {
         (bytes, sum)
     }
 
-    /// A number that tells whether the value belongs to the record.
+    /// A checksum of the record's number and its value.
     pub fn fold_record(number: u64, value: &[u8]) -> u64 {
         (fold(value) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -171,7 +170,7 @@ fn unmix(mixed: u64) -> u64 {
     (x ^ (x >> 24)).wrapping_mul(const { inverse(ODD[0]) }) & MASK
 }
 
-/// The inverse of an odd number modulo 2^64 by Newton's method: each step doubles the right bits.
+/// The inverse of an odd number modulo 2^64 by Newton's method: each step doubles the correct bits.
 const fn inverse(odd: u64) -> u64 {
     let (mut inverse, mut step) = (odd, 0);
     while step < 5 {

@@ -1,6 +1,6 @@
-//! The engine's side of the lines: traits to implement, and a loop that answers jobs with them.
+//! The engine's side of the protocol: traits to implement, and the job loop.
 
-use super::answer::{self, Ask, Ran};
+use super::answer::{self, GetJob, Ran};
 use super::{Key, Records};
 use crate::lines::answer_jobs;
 use crate::{Result, process};
@@ -8,9 +8,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-/// An engine: something that builds and opens its own form of the records.
+/// An engine: builds and opens its own form of the records.
 pub trait Engine {
-    /// An opened form.
+    /// An opened store.
     type Store: Store;
 
     /// Name and version, for the report.
@@ -23,9 +23,9 @@ pub trait Engine {
     fn open(&self, records: &Records, dir: &Path) -> Result<Self::Store>;
 }
 
-/// An opened form of the records, shared by threads.
+/// An opened store, shared by threads.
 pub trait Store: Sync {
-    /// What one thread gets with.
+    /// The handle of one thread.
     type Handle<'a>: Handle
     where
         Self: 'a;
@@ -37,12 +37,12 @@ pub trait Store: Sync {
     fn handle(&self) -> Result<Self::Handle<'_>>;
 }
 
-/// What one thread gets with.
+/// The handle of one thread.
 pub trait Handle {
-    /// Gets one key: gives its value to `found`, or returns false.
+    /// Gets one key: passes its value to `found`, or returns false.
     fn get(&mut self, key: &Key, found: impl FnOnce(&[u8])) -> Result<bool>;
 
-    /// Gets many keys: gives those that are there to `found`, with their places in `keys`.
+    /// Gets many keys: passes the values of present keys to `found`, with their indexes in `keys`.
     fn get_many(&mut self, keys: &[Key], mut found: impl FnMut(usize, &[u8])) -> Result<()> {
         for (place, key) in keys.iter().enumerate() {
             self.get(key, |value| found(place, value))?;
@@ -50,13 +50,14 @@ pub trait Handle {
         Ok(())
     }
 
-    /// [`Handle::get_many`] where `found` reads all of the values, if the store can be told so.
+    /// [`Handle::get_many`] with the hint that `found` reads every value in full, if the engine
+    /// takes it.
     fn read_many(&mut self, keys: &[Key], found: impl FnMut(usize, &[u8])) -> Result<()> {
         self.get_many(keys, found)
     }
 }
 
-/// How often a store is opened; the median is told.
+/// Number of opens of a store; the median is reported.
 const OPENS: usize = 5;
 
 /// Answers jobs from standard input until it ends.
@@ -94,7 +95,7 @@ fn build<E: Engine>(engine: &E, records: &Records, dir: &Path, out: &mut impl Wr
     Ok(())
 }
 
-/// One after the other: not every engine can have a store open twice.
+/// Opens one store after another: not every engine can have a store open twice.
 fn open_some_times<E: Engine>(
     engine: &E,
     records: &Records,
@@ -133,8 +134,8 @@ fn perform<S: Store>(
             writeln!(out, "checked\t{sample}")?;
         }
         ["latency", what, gets, millis] => {
-            let ask = Ask::new(what, 1, 1, millis)?.reading_all()?;
-            let (nanos, fold) = answer::latency(records, store, &ask, gets.parse()?)?;
+            let job = GetJob::new(what, 1, 1, millis)?.reading_all()?;
+            let (nanos, fold) = answer::latency(records, store, &job, gets.parse()?)?;
             let share = |share: f64| {
                 let place = (share * nanos.len() as f64).ceil() as usize;
                 nanos.get(place.max(1) - 1).copied().unwrap_or(0)
@@ -144,8 +145,8 @@ fn perform<S: Store>(
             writeln!(out, "latency\t{n}\t{fold}\t{p50}\t{p99}\t{p999}\t{max}")?;
         }
         ["run", what, batch, threads, millis] => {
-            let ask = Ask::new(what, batch.parse()?, threads.parse()?, millis)?;
-            let Ran { gets, wall, cpu, read } = answer::run(records, store, &ask)?;
+            let job = GetJob::new(what, batch.parse()?, threads.parse()?, millis)?;
+            let Ran { gets, wall, cpu, read } = answer::run(records, store, &job)?;
             writeln!(out, "ran\t{gets}\t{}\t{}\t{read}", wall.as_nanos(), cpu.as_nanos())?;
         }
         ["memory"] => {

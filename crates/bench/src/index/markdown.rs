@@ -1,4 +1,4 @@
-//! The figures as a page.
+//! Formats the figures as a Markdown page.
 
 use super::Report;
 use super::visible::Steps;
@@ -7,7 +7,7 @@ use crate::units::{bytes, quantile, time};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// The page.
+/// Returns the page.
 pub fn page(report: &Report) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.

@@ -1,8 +1,9 @@
-//! The benchmark of the Indexer: how long until a change is seen, and what changes cost queries.
+//! The benchmark of the Indexer: the latency from a change to its visibility, and the cost of
+//! changes for concurrent queries.
 //!
-//! [`prepare`] makes an index of car offers, [`visible`] changes single documents and waits until a
-//! reader has them, [`sustained`] runs queries with and without changes in turns. [`markdown`]
-//! makes a page of the figures.
+//! [`prepare`] builds an index of car offers, [`visible`] changes single documents and waits until
+//! a reader sees them, [`sustained`] alternates queries with and without concurrent changes.
+//! [`markdown`] formats the figures as a page.
 
 pub mod markdown;
 pub mod prepare;
@@ -18,11 +19,11 @@ use visible::Steps;
 pub struct Report {
     /// The index.
     pub prepared: Prepared,
-    /// Of single changes.
+    /// Steps of single changes.
     pub steps: Vec<Steps>,
-    /// Queries beside changes.
+    /// Queries with and without concurrent changes.
     pub sustained: Figures,
 }
 
-/// How often a reader asks whether there is a newer set.
+/// Interval at which a reader checks for a newer set.
 const POLL: Duration = Duration::from_millis(10);

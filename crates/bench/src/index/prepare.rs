@@ -1,4 +1,4 @@
-//! An index of car offers, one feed, divided by hash. What an earlier run made is used again.
+//! An index of car offers: one feed, partitioned by hash. The index of an earlier run is reused.
 
 use crate::search::cars::Market;
 use crate::search::ours::{cars_schema, document};
@@ -14,23 +14,23 @@ pub const SOURCE: &str = "offers";
 
 /// An index on disk.
 pub struct Prepared {
-    /// Where it is.
+    /// Its directory.
     pub dir: PathBuf,
-    /// Documents in it.
+    /// Number of documents.
     pub documents: u64,
-    /// Partitions it is divided into.
+    /// Number of partitions.
     pub partitions: u32,
-    /// How long the feed and its publish took, if it was made in this run.
+    /// Duration of the feed and its publication, if the index was built in this run.
     pub took: Option<(Duration, Duration)>,
-    /// How long it took to open it with everything in it.
+    /// Duration of opening the complete index.
     pub open: Duration,
-    /// Bytes of the partitions' files and of the log.
+    /// Bytes of the partition files and of the log.
     pub bytes: (u64, u64),
     market: Market,
 }
 
 impl Prepared {
-    /// The index of so many offers below `root`; made if it is not there.
+    /// The index of `size` offers below `root`; built if it is missing.
     pub fn new(root: &Path, documents: u64, partitions: u32) -> Result<Prepared> {
         let dir = root.join(format!("index-{documents}-{partitions}-s{SEED}-v1"));
         let market = Market::new(SEED);
@@ -56,12 +56,12 @@ impl Prepared {
         Ok(Prepared { dir, documents, partitions, took, open, bytes, market })
     }
 
-    /// Opens the index, to build with one thread: the other processor is for queries.
+    /// Opens the index with one building thread: the other processor is for queries.
     pub fn open(&self) -> Result<Indexer> {
         open(&self.dir, self.partitions)
     }
 
-    /// Offer `id` with a mileage that no offer has, which says when it was changed.
+    /// Offer `id` with a mileage that no other offer has, which encodes the time of the change.
     pub fn changed(&self, id: u64, stamp: i64) -> Document {
         let offer = offer(&self.market, id);
         let mut changed = Document::new().payload(offer.payload_bytes());
@@ -75,7 +75,7 @@ impl Prepared {
     }
 }
 
-/// More than any offer has.
+/// Larger than the mileage of any offer.
 pub const MILEAGE: i64 = 10_000_000;
 
 fn open(dir: &Path, partitions: u32) -> Result<Indexer> {

@@ -1,4 +1,4 @@
-//! Queries of six kinds, one after the other, with and without changes beside them in turns.
+//! Queries of six kinds, alternately with and without concurrent changes.
 
 use super::POLL;
 use super::prepare::{Prepared, SOURCE, key};
@@ -18,24 +18,24 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What to run.
+/// Parameters of a run.
 pub struct Options {
-    /// Partitions that change in each second.
+    /// Partitions that change per second.
     pub dirty: usize,
-    /// The same of a turn before the first that warms everything up: its times are not kept.
+    /// Seconds of a warm-up round before the first, whose times are discarded.
     pub first: u64,
-    /// Seconds without changes, and with them, in each turn.
+    /// Seconds without changes, and with them, in each round.
     pub seconds: u64,
-    /// How many turns.
+    /// Number of rounds.
     pub turns: u64,
 }
 
-/// Nanoseconds of every query.
+/// Latencies of all queries, in nanoseconds.
 #[derive(Default)]
 pub struct Times {
-    /// By kind, from the question to the answer.
+    /// By kind, from the call to the answer.
     pub all: Vec<Vec<f64>>,
-    /// Of all kinds, without those for which the thread could have run but had no processor.
+    /// Of all kinds, minus the time that the thread was runnable but had no processor.
     pub ran: Vec<f64>,
 }
 
@@ -52,24 +52,24 @@ impl Times {
     }
 }
 
-/// What queries took without changes and with them.
+/// Query latencies without and with changes.
 #[derive(Default)]
 pub struct Figures {
     /// Names of the kinds.
     pub kinds: Vec<String>,
     /// Without changes.
     pub idle: Times,
-    /// With them.
+    /// With changes.
     pub busy: Times,
-    /// Partitions that were rebuilt, the publishes that did it, and how long those took.
+    /// Partitions rebuilt, the publications that did it, and their durations.
     pub rebuilt: u64,
-    /// One entry a publish.
+    /// One entry per publication.
     pub publishes: Vec<Duration>,
-    /// Time with changes.
+    /// Total time with changes.
     pub busy_time: Duration,
 }
 
-/// A collection of which queries get a new set once everything of it is in memory.
+/// A collection whose queries move to a new set once all of it is in memory.
 struct Readers {
     collection: Collection,
     current: Mutex<Reader>,
@@ -87,7 +87,7 @@ impl Readers {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Switches to new sets until it is over.
+    /// Switches to new sets until `over`.
     fn watch(&self, over: &AtomicBool) -> Result<()> {
         background()?;
         while !over.load(Ordering::Relaxed) {
@@ -97,7 +97,7 @@ impl Readers {
                 new.warm()?;
                 let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
                 let old = std::mem::replace(&mut *current, new);
-                drop((current, old)); // Nobody waits for the old set to be freed.
+                drop((current, old)); // Frees the old set outside of the queries.
             }
         }
         Ok(())
@@ -107,7 +107,7 @@ impl Readers {
 /// Queries of each kind.
 const QUERIES: usize = 200;
 
-/// Runs the turns.
+/// Runs all rounds.
 pub fn run(prepared: &Prepared, options: &Options) -> Result<Figures> {
     let mut indexer = prepared.open()?;
     let readers = Readers::open(&prepared.dir.join("collection"))?;
@@ -118,7 +118,7 @@ pub fn run(prepared: &Prepared, options: &Options) -> Result<Figures> {
             let wait = Duration::from_secs(if turn == 0 { options.first } else { options.seconds });
             let over = AtomicBool::new(false);
             let (times, done) = thread::scope(|scope| -> Result<_> {
-                let ask = scope.spawn(|| queries(&readers, prepared, &over));
+                let query_thread = scope.spawn(|| queries(&readers, prepared, &over));
                 let watch = scope.spawn(|| readers.watch(&over));
                 let done = match is_busy {
                     true => {
@@ -132,7 +132,7 @@ pub fn run(prepared: &Prepared, options: &Options) -> Result<Figures> {
                 };
                 over.store(true, Ordering::Relaxed);
                 watch.join().map_err(|_| "the watcher panicked")??;
-                Ok((ask.join().map_err(|_| "the queries panicked")??, done?))
+                Ok((query_thread.join().map_err(|_| "the queries panicked")??, done?))
             })?;
             if turn == 0 {
                 figures.kinds = (1..=times.all.len()).map(|n| format!("Q{n}")).collect();
@@ -152,19 +152,19 @@ pub fn run(prepared: &Prepared, options: &Options) -> Result<Figures> {
     Ok(figures)
 }
 
-/// From now on this thread gives way to those that answer queries: what is done beside them should
-/// run like this.
+/// Lowers the priority of the calling thread below that of the query threads, as applications
+/// should do for background work.
 fn background() -> Result<()> {
-    // On Linux a priority is that of a thread.
+    // On Linux a priority belongs to a thread.
     rustix::process::nice(5)?;
     Ok(())
 }
 
-/// How long the calling thread could have run but had no processor.
+/// How long the calling thread was runnable but had no processor.
 struct Waiting(Option<File>);
 
 impl Waiting {
-    /// Of systems that do not tell it is 0.
+    /// 0 on systems that do not report it.
     fn new() -> Waiting {
         Waiting(File::open("/proc/thread-self/schedstat").ok())
     }
@@ -178,7 +178,8 @@ impl Waiting {
     }
 }
 
-/// Asks queries of each kind in turn, each of the newest set, until it is over; their times.
+/// Runs queries of each kind one after another, each on the newest set, until `over`; returns their
+/// times.
 fn queries(readers: &Readers, prepared: &Prepared, over: &AtomicBool) -> Result<Times> {
     let all = Market::new(42).queries(prepared.documents, QUERIES, 7);
     let kinds = all.len() / QUERIES;
@@ -203,8 +204,8 @@ fn queries(readers: &Readers, prepared: &Prepared, over: &AtomicBool) -> Result<
     Ok(times)
 }
 
-/// In each second changes documents of as many partitions as the options say, and publishes; how
-/// many were rebuilt, and how long the publishes took and everything.
+/// In each second, changes documents of as many partitions as the options say, and publishes.
+/// Returns the number of rebuilt partitions, the durations of the publications, and the total time.
 fn change(
     indexer: &mut Indexer,
     prepared: &Prepared,

@@ -1,5 +1,5 @@
-//! One changed document of one partition: until it is durable, until it is published, until a
-//! reader that asks again and again has it.
+//! Changes one document at a time: the time until it is durable, until it is published, and until a
+//! polling reader sees it.
 
 use super::POLL;
 use super::prepare::{MILEAGE, Prepared, SOURCE, key};
@@ -11,33 +11,33 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the steps of one change took, each from the end of the step before.
+/// Durations of the steps of one change.
 pub struct Steps {
     /// `upsert` returned: the change is durable.
     pub upsert: Duration,
-    /// `publish` returned, after `upsert` did.
+    /// From then until `publish` returned.
     pub publish: Duration,
-    /// The reader had it, after `upsert` returned.
+    /// From the return of `upsert` until the reader saw the change.
     pub visible: Duration,
 }
 
-/// Times so many changes.
+/// Times `changes` changes.
 pub fn run(prepared: &Prepared, changes: i64) -> Result<Vec<Steps>> {
     let mut indexer = prepared.open()?;
     let collection = Collection::open(prepared.dir.join("collection"))?;
     collection.reader().warm()?;
-    let (wanted, asked) = channel();
+    let (wanted, stamps) = channel();
     let (seen, answers) = channel();
     let mut rng = Rng::new(7, 1, 0);
     thread::scope(|scope| {
         scope.spawn(|| {
             let seen = seen;
-            watch(&collection, asked).for_each(|at| _ = seen.send(at));
+            watch(&collection, stamps).for_each(|at| _ = seen.send(at));
         });
         let mut steps = Vec::new();
         for change in 0..changes {
             let id = rng.below(prepared.documents);
-            // Some time later than the one before, so that the watcher is anywhere in its round.
+            // A varying pause, so that changes fall at any point of the reader's polling interval.
             thread::sleep(POLL.mul_f64(rng.unit()));
             let stamp = change + i64::from(std::process::id()) * changes;
             let document = prepared.changed(id, stamp);
@@ -63,12 +63,12 @@ pub fn run(prepared: &Prepared, changes: i64) -> Result<Vec<Steps>> {
     })
 }
 
-/// When each change that is asked for was seen.
+/// The time at which each change was seen.
 fn watch(
     collection: &Collection,
-    asked: Receiver<i64>,
+    stamps: Receiver<i64>,
 ) -> impl Iterator<Item = std::result::Result<Instant, firndb::Error>> {
-    asked.into_iter().map(|stamp| {
+    stamps.into_iter().map(|stamp| {
         let filter = eq("mileage", MILEAGE + stamp);
         while collection.reader().count(&filter)? == 0 {
             thread::sleep(POLL);

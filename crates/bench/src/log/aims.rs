@@ -1,4 +1,4 @@
-//! What the LogStore is meant to reach beside its peers, and whether it did in this run.
+//! The aims of the LogStore relative to its peers, and whether this run reached them.
 
 use super::cold;
 use super::markdown::steady_writes;
@@ -8,12 +8,12 @@ use crate::table::report::Figures;
 use firndb_bench_protocol::log::Workload;
 use std::fmt::Write;
 
-/// An aim: in words, the bound, and what was measured.
+/// An aim: its words, the bound, and what was measured.
 struct Aim {
     words: String,
     bound: Bound,
     found: Option<f64>,
-    /// The same by operations a second, where `found` is by medians.
+    /// The same by operations per second, where `found` is by medians.
     by_rate: Option<f64>,
 }
 
@@ -27,7 +27,7 @@ second, which for puts and updates are means: they hold what compaction and the 
 |---|---:|---:|---|---:|
 ";
 
-/// A row for each aim that the figures of the run tell of.
+/// One row per aim that the figures of the run cover.
 pub fn table(sections: &[Section], out: &mut String) {
     out.push_str(HEAD);
     for section in sections {
@@ -53,8 +53,8 @@ pub fn table(sections: &[Section], out: &mut String) {
     out.push('\n');
 }
 
-/// How many times the time of ours a peer takes.
-fn beside(
+/// The peer's time divided by FirnDB's.
+fn against_peer(
     section: &Section,
     ours: &Figures,
     operation: (&str, &str),
@@ -89,7 +89,7 @@ fn speeds(section: &Section, ours: &Figures) -> Vec<Aim> {
         (update, "lmdb", 3.0),
         (update, "rocksdb", 6.0),
     ];
-    let aim = |(operation, peer, least)| beside(section, ours, operation, peer, least);
+    let aim = |(operation, peer, least)| against_peer(section, ours, operation, peer, least);
     bounds.into_iter().map(aim).collect()
 }
 
@@ -98,7 +98,7 @@ fn growing(section: &Section, ours: &Figures) -> Vec<Aim> {
         [("grow get", "get before a value grows"), ("grow put", "put of one that grew")];
     let peers = ["tokyo", "berkeley"];
     let pairs = operations.into_iter().flat_map(|operation| peers.map(|peer| (operation, peer)));
-    pairs.map(|(operation, peer)| beside(section, ours, operation, peer, 1.0)).collect()
+    pairs.map(|(operation, peer)| against_peer(section, ours, operation, peer, 1.0)).collect()
 }
 
 fn costs(section: &Section, ours: &Figures) -> Vec<Aim> {

@@ -1,9 +1,9 @@
-//! What a large store is asked to keep to: one run, each figure beside what is asked.
+//! Limits that a large store must keep: one run, each figure with its limit.
 //!
-//! 1. A process of its own fills a store, a fifth of the puts being updates of earlier records, so
-//!    that compaction runs beside; closes it; opens it again.
-//! 2. It goes on with updates and is killed; somebody else opens the store.
-//! 3. One writer and sixteen, every put of which waits for the disk, in turns.
+//! 1. A child process fills a store; a fifth of the puts are updates of earlier records, so that
+//!    compaction runs meanwhile. It closes the store and opens it again.
+//! 2. It continues with updates and is killed; the parent process opens the store.
+//! 3. One writer and sixteen writers put with `sync`, alternately.
 
 use crate::units::time;
 use firndb::log::{LogStore, Options as StoreOptions, WriteOptions};
@@ -19,26 +19,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What to run.
+/// Parameters of a run.
 pub struct Options {
-    /// This program.
+    /// The path of this program.
     pub program: PathBuf,
-    /// Where the store is made; it is removed afterwards.
+    /// Directory of the store; removed afterwards.
     pub dir: PathBuf,
     /// Records of 100 bytes.
     pub records: u64,
     /// Seconds of updates before the process is killed.
     pub seconds: u64,
-    /// Seconds of each turn of puts that wait for the disk.
+    /// Seconds of each round of synced puts.
     pub sync_seconds: u64,
 }
 
-/// Puts of the fill of which one is an update.
+/// One in this many puts of the fill is an update.
 const UPDATES: u64 = 5;
-/// Turns of each number of writers.
+/// Rounds per number of writers.
 const TURNS: usize = 3;
 
-/// A line of the report: what, how much is asked at most (at least, if `is_rate`), and what it is.
+/// A row of the report: name, the limit (an upper one; a lower one if `is_rate`), and the value.
 struct Line {
     what: &'static str,
     asked: String,
@@ -50,7 +50,7 @@ fn at_most(what: &'static str, nanos: f64, most: f64) -> Line {
     Line { what, asked: format!("<= {}", time(most)), found: time(nanos), holds: nanos <= most }
 }
 
-/// Runs it; the report as a table of Markdown.
+/// Runs the measurements; returns the report as a Markdown table.
 pub fn run(options: &Options) -> Result<String> {
     if options.dir.exists() {
         std::fs::remove_dir_all(&options.dir)?;
@@ -61,19 +61,19 @@ pub fn run(options: &Options) -> Result<String> {
         .stdout(Stdio::piped())
         .spawn()?;
     let output = BufReader::new(child.stdout.take().ok_or("a child without output")?);
-    let mut told = Vec::new();
+    let mut figures = Vec::new();
     for line in output.lines() {
         let line = line?;
         if line == "updating" {
             break;
         }
-        told = line.split('\t').map(str::parse).collect::<Result<Vec<f64>, _>>()?;
+        figures = line.split('\t').map(str::parse).collect::<Result<Vec<f64>, _>>()?;
     }
     std::thread::sleep(Duration::from_secs(options.seconds));
     child.kill()?;
     child.wait()?;
-    let [rate, p999, max, late, taken, removed, key_bytes, reopen] = told[..] else {
-        return Err("the filling process told nothing".into());
+    let [rate, p999, max, late, taken, removed, key_bytes, reopen] = figures[..] else {
+        return Err("the filling process reported nothing".into());
     };
     let start = Instant::now();
     let store = LogStore::open(&options.dir, StoreOptions::default())?;
@@ -119,8 +119,8 @@ pub fn run(options: &Options) -> Result<String> {
     Ok(out)
 }
 
-/// The process that fills and is killed: prints its figures in a line, and when it begins to
-/// update.
+/// The child process that fills the store and is killed: prints its figures in a line, and another
+/// line when it starts to update.
 pub fn fill_and_update(dir: &Path, count: u64) -> Result<()> {
     let records = Records { workload: Workload::Small, count };
     let store = LogStore::open(dir, StoreOptions::default())?;
@@ -154,7 +154,7 @@ pub fn fill_and_update(dir: &Path, count: u64) -> Result<()> {
     }
 }
 
-/// Nanoseconds of all processors that the host gave to somebody else since the start, as far as the
+/// Nanoseconds of all processors that the hypervisor has taken away since boot, as far as the
 /// kernel knows: in ticks of 10 ms (proc_stat(5)).
 fn stolen() -> f64 {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -162,7 +162,7 @@ fn stolen() -> f64 {
     ticks.unwrap_or(0.0) * 10e6
 }
 
-/// A thread that only sleeps: how late it wakes is the machine's share in the longest put.
+/// A thread that only sleeps: its largest delay is the machine's share in the longest put.
 struct Sleeper {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<Duration>,
@@ -184,14 +184,14 @@ impl Sleeper {
         Sleeper { is_over, thread }
     }
 
-    /// Nanoseconds that it was late at most.
+    /// The largest delay in nanoseconds.
     fn stop(self) -> u128 {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_default().as_nanos()
     }
 }
 
-/// Puts a second that each wait for the disk: of one writer and of sixteen.
+/// Synced puts per second, of one writer and of sixteen.
 fn sync_rates(store: &LogStore, options: &Options) -> Result<(f64, f64)> {
     let mut rates = [Vec::new(), Vec::new()];
     for _ in 0..TURNS {

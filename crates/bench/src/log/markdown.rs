@@ -59,7 +59,7 @@ turns the median of each counts.
 came before; *pages* are those reads, of 4 KiB each, and what is compared with `fio`.
 ";
 
-/// The page. `chart` is a drawing to show, in the directory of the page.
+/// The page. `chart` is the drawing to show, in the directory of the page.
 pub fn page(sections: &[Section], chart: Option<&Path>) -> String {
     let mut out = String::from("# Benchmarks of the LogStore\n\n");
     let (today, machine) = (machine::today(), machine::describe());
@@ -109,7 +109,7 @@ fn row(out: &mut String, cells: &[String]) {
     let _ = writeln!(out, "| {} |", cells.join(" | "));
 }
 
-/// The head of a table: the first two columns are text, the others are numbers.
+/// The header of a table: the first two columns are text, the others are numbers.
 fn head(out: &mut String, cells: &[&str]) {
     let _ =
         writeln!(out, "| {} |\n|---|---|{}", cells.join(" | "), "---:|".repeat(cells.len() - 2));
@@ -195,14 +195,14 @@ fn costs(section: &Section, out: &mut String) {
     out.push('\n');
 }
 
-/// Bytes written for each byte of keys and values once compaction has all it does, as the engine
-/// counts them.
+/// Bytes written per byte of keys and values once compaction is in its steady state, as counted by
+/// the engine.
 pub(super) fn steady_writes(engine: &Figures, record: f64) -> Option<f64> {
-    let told = engine.get("steady told")? - engine.get("update told")?;
-    Some(told / engine.get("steady count")? / record)
+    let bytes = engine.get("steady told")? - engine.get("update told")?;
+    Some(bytes / engine.get("steady count")? / record)
 }
 
-/// What the disk gives, and what of it a get makes.
+/// Reads per second of the disk, and the share of them that gets achieve.
 fn cold_gets(section: &Section, out: &mut String) {
     for engine in section.engines.iter().filter(|engine| engine.get("cold 1 rate").is_some()) {
         let _ = writeln!(out, "Gets of {} with nothing in the page cache:\n", engine.name);
@@ -228,7 +228,7 @@ fn cold_gets(section: &Section, out: &mut String) {
 /// Words for a figure.
 type Show = fn(f64) -> String;
 
-/// Figures of which less is better, beside the operations' times.
+/// Figures besides the operations' times, of which less is better.
 const MORE: [(&str, &str, Show); 5] = [
     ("fill disk", "disk after filling", size),
     ("update disk", "disk after updates", size),
@@ -264,7 +264,7 @@ fn rate(value: f64) -> String {
     format!("{:.0} k/s", value / 1e3)
 }
 
-/// A line if a peer is better than FirnDB: a rate is better when it is larger.
+/// Adds a line if a peer is better than FirnDB; larger rates are better.
 fn lost(section: &Section, figure: &str, words: &str, show: fn(f64) -> String, out: &mut String) {
     let is_rate = figure.ends_with("rate");
     let ours = section.engines.iter().find(|engine| is_ours(&engine.name));

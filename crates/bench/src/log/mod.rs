@@ -1,8 +1,8 @@
-//! The benchmark of the LogStore beside other stores whose records change.
+//! The benchmark of the LogStore against other stores whose records change.
 //!
-//! [`ours`] is the engine of this program. [`runner`] fills a store of each engine, lets every
-//! value be compared, and only then lets all of them get, in turns; after updates all values are
-//! compared again. [`markdown`] makes a page of the figures.
+//! [`ours`] is the engine of this program. [`runner`] fills a store of each engine and compares
+//! every value, and only then measures gets of all engines, interleaved; after updates all values
+//! are compared again. [`markdown`] formats the figures as a page.
 
 mod aims;
 mod cold;
@@ -14,5 +14,5 @@ pub mod runner;
 /// The folders below `peers/` that take part.
 pub const PEERS: [&str; 7] = ["fjall", "kyoto", "lmdb", "redb", "rocksdb", "tokyo", "berkeley"];
 
-/// Those that take part in one workload only.
+/// The folders that take part in one workload only.
 pub const GROWING_ONLY: [&str; 2] = ["tokyo", "berkeley"];

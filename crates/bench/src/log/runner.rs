@@ -1,14 +1,15 @@
-//! Takes the engines through a workload: each fills and compares; then all get, in turns, since the
-//! machine is not the same from minute to minute; then each updates, compares and opens again. The
-//! growing workload, which gets and puts by turns, is taken through by one engine after the other.
+//! Runs a workload: each engine fills and compares; then gets of all engines are measured,
+//! interleaved, because the machine's speed varies over minutes; then each engine updates, compares
+//! and reopens. The growing workload, which alternates gets and puts, runs one engine after
+//! another.
 //!
 //! Figures have names. For `WHAT` fill, update, `both get`, `both put`, quiet, present or absent:
-//! `WHAT rate` (operations a second), `cpu`, `p50`, `p99`, `p999`, `max`; `present 2 rate` and
+//! `WHAT rate` (operations per second), `cpu`, `p50`, `p99`, `p999`, `max`; `present 2 rate` and
 //! `cpu` are of two threads; `quiet` are gets right before `both`. For fill and update `WHAT disk`,
-//! `WHAT memory`, `WHAT dirty` (bytes an operation), `told` (bytes written so far, as the engine
-//! tells); `steady` is updated again after `update`; `open` and `close`. Of the growing workload:
-//! `grow get`, `grow put` (its `cpu` is of both). Of FirnDB: for so many threads `cold N rate`,
-//! `cold N read` (bytes a get), `fio N rate`.
+//! `WHAT memory`, `WHAT dirty` (bytes per operation), `told` (bytes written so far, as counted by
+//! the engine); `steady` is updated again after `update`; `open` and `close`. Of the growing
+//! workload: `grow get`, `grow put` (its `cpu` is of both). Of FirnDB, by number of threads:
+//! `cold N rate`, `cold N read` (bytes per get), `fio N rate`.
 
 use super::{GROWING_ONLY, cold};
 use crate::child::{Child, Launcher, text};
@@ -22,36 +23,36 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Updates of each record of the growing workload, at most.
+/// Maximum number of updates of each record of the growing workload.
 const GROWTHS: u64 = 9;
 
-/// Between what engines write and what is timed.
+/// Pause between writes and timed operations.
 const REST: Duration = Duration::from_secs(1);
 
-/// Turns of gets from the disk.
+/// Rounds of gets from the disk.
 const COLD_TURNS: usize = 7;
 
-/// What to run.
+/// Parameters of a run.
 pub struct Options {
-    /// Where engines put their stores, and where figures are kept.
+    /// Directory for the stores of engines and the kept figures.
     pub dir: PathBuf,
-    /// Which workloads.
+    /// The workloads to run.
     pub workloads: Vec<Workload>,
-    /// Records of the workload `small`; the others have a share of it.
+    /// Records of the workload `small`; the others have a fraction of it.
     pub records: u64,
-    /// How often each kind of get is measured; the median counts.
+    /// Measurements of each kind of get; the median counts.
     pub rounds: usize,
-    /// Milliseconds of each.
+    /// Milliseconds of each measurement.
     pub millis: u64,
-    /// Milliseconds of filling and of updating, at most.
+    /// Maximum milliseconds of filling, and of updating.
     pub write_millis: u64,
-    /// Use the figures that earlier runs kept, where the version is the same.
+    /// Reuse the figures of earlier runs of the same version.
     pub reuse: bool,
     /// The engines.
     pub engines: Vec<Launcher>,
 }
 
-/// A workload with all engines.
+/// A workload with the figures of all engines.
 pub struct Section {
     /// The records.
     pub records: Records,
@@ -99,14 +100,14 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
         }
         engines.push(known.unwrap_or_default());
     }
-    // Ours last, so that whatever the others still do disturbs only us.
+    // FirnDB last, so that leftover background work of the others disturbs only FirnDB.
     for (_, run) in runs.iter_mut().rev() {
         run.tried("fills", |run| run.fill(sum))?;
     }
     if records.workload != Workload::Growing {
         settle();
         for round in 0..options.rounds.max(1) {
-            // Forth and back, so that no engine always follows the same one.
+            // Alternate the direction, so that no engine always follows the same one.
             for turn in 0..runs.len() {
                 let turn = if round % 2 == 0 { turn } else { runs.len() - 1 - turn };
                 runs[turn].1.tried("gets", |run| {
@@ -122,8 +123,8 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
     Ok(Section { records, engines })
 }
 
-/// Lets what was written reach the disk, and what engines do by themselves come to an end, so that
-/// it is not beside what is timed next.
+/// Waits for writeback and for background work of engines, so that neither overlaps with the next
+/// timed operations.
 fn settle() {
     rustix::fs::sync();
     std::thread::sleep(REST);
@@ -140,16 +141,16 @@ impl Drop for Place {
     }
 }
 
-/// One engine with one workload.
+/// An engine running a workload.
 struct Run<'a> {
     options: &'a Options,
     records: Records,
     name: String,
     version: String,
     child: Child,
-    /// Where its store is, until it has ended.
+    /// Directory of its store, until the engine has ended.
     place: Place,
-    /// What was measured, turn by turn.
+    /// Measurements by figure, one per round.
     found: BTreeMap<String, Vec<f64>>,
 }
 
@@ -170,7 +171,7 @@ impl<'a> Run<'a> {
         Ok(Run { options, records, name, version, child, place, found })
     }
 
-    /// Does a part of it; progress and errors say whose.
+    /// Runs a part; progress messages and errors name the engine.
     fn tried(&mut self, part: &str, what: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         eprintln!("{}: {} {part}", self.records.workload.name(), self.name);
         what(self).map_err(|e| format!("{}: {e}", self.name).into())
@@ -181,17 +182,17 @@ impl<'a> Run<'a> {
         let write = self.options.write_millis.to_string();
         let count = self.records.count.to_string();
         let workload = self.records.workload.name();
-        self.child.ask(&["create", workload, &count, &text(&self.place.0)], "created", 0)?;
+        self.child.request(&["create", workload, &count, &text(&self.place.0)], "created", 0)?;
         self.written("fill", &["fill", &write], "filled")?;
         self.size("fill")?;
-        let checked = self.child.ask(&["check"], "checked", 1)?;
+        let checked = self.child.request(&["check"], "checked", 1)?;
         if self.child.number::<u64>(&checked[0])? != sum {
             return Err("the values are not those of the generator".into());
         }
         Ok(())
     }
 
-    /// Everything that changes the store.
+    /// All parts that change the store.
     fn change(&mut self) -> Result<()> {
         settle();
         let write = self.options.write_millis.to_string();
@@ -200,7 +201,7 @@ impl<'a> Run<'a> {
             return self.reopen();
         }
         let count = self.records.count.to_string();
-        // Compaction has all it does only once there is as much stale as it leaves.
+        // Compaction reaches its steady state only after enough data is stale.
         for what in ["update", "steady"] {
             self.written(what, &["update", &count, &write], "updated")?;
             self.size(what)?;
@@ -218,7 +219,7 @@ impl<'a> Run<'a> {
         if is_ours(&self.name) { self.cold() } else { Ok(()) }
     }
 
-    /// The median turn of each figure counts, of the longest times the longest.
+    /// Ends the engine. Keeps the median of each figure over the rounds; of maxima the largest.
     fn end(self, dir: &Path) -> Result<Figures> {
         let mut figures = Figures { name: self.name, version: self.version, ..Figures::default() };
         for (what, mut turns) in self.found {
@@ -234,7 +235,7 @@ impl<'a> Run<'a> {
         self.found.entry(what.into()).or_default().push(value);
     }
 
-    /// Gets of which each needs the disk, and `fio`, in turns.
+    /// Gets that each read from the disk, alternating with `fio`.
     fn cold(&mut self) -> Result<()> {
         let millis = self.options.millis;
         for threads in cold::THREADS {
@@ -243,7 +244,7 @@ impl<'a> Run<'a> {
                     Ok(rate) => self.found(format!("fio {threads} rate"), rate),
                     Err(error) => eprintln!("there are no figures of the disk itself: {error}"),
                 }
-                self.child.ask(&["reopen cold"], "reopened", 2)?;
+                self.child.request(&["reopen cold"], "reopened", 2)?;
                 let job = ["run", "present", &threads.to_string(), &millis.to_string()];
                 let ran = self.number(&job, "ran", 4)?;
                 self.found(format!("cold {threads} rate"), ran[0] / ran[1] * 1e9);
@@ -253,7 +254,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Nine updates of each record, each a get and a put of a few bytes more.
+    /// Nine updates of each record, each a get and a put with a few bytes appended.
     fn grow(&mut self, write: &str) -> Result<()> {
         let most = (GROWTHS * self.records.count).to_string();
         let answer = self.number(&["grow", &most, write], "grown", 14)?;
@@ -265,22 +266,22 @@ impl<'a> Run<'a> {
         self.size("update")
     }
 
-    /// Compares, closes and opens; what was updated last must be there after it was opened.
+    /// Compares, closes and reopens; the last update must be present afterwards.
     fn reopen(&mut self) -> Result<()> {
-        self.child.ask(&["check"], "checked", 1)?;
+        self.child.request(&["check"], "checked", 1)?;
         let took = self.number(&["reopen"], "reopened", 2)?;
         self.found("close", took[0]);
         self.found("open", took[1]);
-        self.child.ask(&["check"], "checked", 1)?;
+        self.child.request(&["check"], "checked", 1)?;
         Ok(())
     }
 
     fn number(&mut self, job: &[&str], head: &str, count: usize) -> Result<Vec<f64>> {
-        let answer = self.child.ask(job, head, count)?;
+        let answer = self.child.request(job, head, count)?;
         answer.iter().map(|field| self.child.number(field)).collect()
     }
 
-    /// Puts that were timed one by one.
+    /// Puts that were timed individually.
     fn written(&mut self, what: &str, job: &[&str], head: &str) -> Result<()> {
         let answer = self.number(job, head, 8)?;
         self.timed(what, &answer);
@@ -303,14 +304,14 @@ impl<'a> Run<'a> {
     }
 
     fn size(&mut self, what: &str) -> Result<()> {
-        let answer = self.child.ask(&["size"], "size", 3)?;
+        let answer = self.child.request(&["size"], "size", 3)?;
         let disk = self.child.number(&answer[0])?;
         let memory = self.child.number(&answer[1])?;
         self.found(format!("{what} disk"), disk);
         self.found(format!("{what} memory"), memory);
         if answer[2] != "-" {
-            let told = self.child.number(&answer[2])?;
-            self.found(format!("{what} told"), told);
+            let bytes = self.child.number(&answer[2])?;
+            self.found(format!("{what} told"), bytes);
         }
         Ok(())
     }

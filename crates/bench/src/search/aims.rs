@@ -1,4 +1,4 @@
-//! What the Collection is meant to reach, and whether it did in this run.
+//! The aims of the Collection, and whether this run reached them.
 
 use super::ours::{CHANGE, SWITCH};
 use super::report::Report;
@@ -7,7 +7,7 @@ use crate::units::bytes;
 use firndb_bench_protocol::search::{Kind, Workload};
 use std::fmt::Write;
 
-/// An aim: in words, the bound, and what was measured.
+/// An aim: its words, the bound, and what was measured.
 struct Aim {
     words: String,
     bound: Bound,
@@ -23,11 +23,11 @@ Of one partition, by medians, where nothing else is said.
 |---|---:|---:|---|
 ";
 
-/// One partition, and a thousand.
+/// The engines with one partition, and with a thousand.
 const ONE: &str = "firndb-1";
 const MANY: &str = "firndb-1024";
 
-/// Microseconds that a kind may take.
+/// Maximum microseconds per kind.
 const TIMES: [(Kind, f64); 8] = [
     (Kind::Q1, 0.4),
     (Kind::Q2, 80.0),
@@ -41,7 +41,7 @@ const TIMES: [(Kind, f64); 8] = [
 /// Kinds whose time should depend little on the parameters.
 const EVEN: [Kind; 3] = [Kind::Q1, Kind::Q4, Kind::Q5];
 
-/// A row for each aim that the figures of the run tell of.
+/// One row per aim that the figures of the run cover.
 pub fn table(report: &Report, out: &mut String) {
     out.push_str(HEAD);
     let all = times(report).into_iter().chain(tails(report)).chain(costs(report));

@@ -1,12 +1,12 @@
-//! The answers by brute force: every document is looked at, nothing is clever. All engines are held
-//! against these.
+//! Answers by brute force, checking every document. The answers of all engines are compared with
+//! these.
 
 use super::columns::{Cars, Pairs};
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::search::{Answer, Hit, Query, Workload};
 use std::path::Path;
 
-/// A data set to be looked through.
+/// A data set to scan.
 pub enum Brute {
     /// Car offers.
     Cars(Box<Cars>),
@@ -89,7 +89,7 @@ fn counted(matches: usize) -> Answer {
     Answer { count: matches as u64, hits: Vec::new() }
 }
 
-/// Sorts all that was found and keeps the first `limit`.
+/// Sorts all matches and keeps the first `limit`.
 fn page(
     found: impl Iterator<Item = usize>,
     limit: usize,

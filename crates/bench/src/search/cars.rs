@@ -1,14 +1,14 @@
-//! The car offers: documents as a classified-ads site has them, and six kinds of queries it asks.
+//! The car offers: documents of a classified-ads site, and its six kinds of queries.
 //!
 //! Offer i depends only on the seed and i. Popular regions, makes, models, colours and tags follow
-//! Zipf's law; dates crowd towards now; prices fall with age and differ by make; places cluster
-//! around the centre of their region.
+//! Zipf's law; dates cluster towards the present; prices fall with age and differ by make;
+//! locations cluster around the centre of their region.
 
 use firndb_bench_protocol::rng::{Rng, Zipf};
 use firndb_bench_protocol::search::{Car, Query};
 use std::fmt::Write;
 
-/// Regions, makes and so on.
+/// Numbers of regions, makes and so on.
 const REGIONS: usize = 1000;
 const MARKS: usize = 100;
 const MODELS_PER_MARK: usize = 20;
@@ -20,13 +20,13 @@ const NOW: i64 = 1_767_225_600;
 const THIS_YEAR: u32 = 2026;
 const DAY: f64 = 86_400.0;
 
-/// Streams of random numbers: each part of the data set has its own.
+/// Random number streams: each part of the data set has its own.
 const STREAM_MARKET: u64 = 1;
 const STREAM_FIELDS: u64 = 2;
 const STREAM_PAYLOAD: u64 = 3;
 const STREAM_QUERIES: u64 = 4;
 
-/// What all offers have in common: names, places, price levels, popularity.
+/// What all offers share: names, locations, price levels, popularity.
 pub struct Market {
     seed: u64,
     /// Latitude and longitude of each region's centre, in degrees.
@@ -47,7 +47,7 @@ pub struct Market {
     by_word: Zipf,
 }
 
-/// A car offer that owns nothing but its texts.
+/// A car offer as indexes into the texts of [`Market`]; owns only the texts of its own.
 pub struct Offer {
     region: usize,
     mark: usize,
@@ -171,7 +171,7 @@ impl Market {
         out.push_str(tail);
     }
 
-    /// `per_kind` queries of each kind about the first `size` offers; their parameters are those of
+    /// `per_kind` queries of each kind about the first `size` offers; the parameters are taken from
     /// random offers.
     pub fn queries(&self, size: u64, per_kind: usize, seed: u64) -> Vec<Query> {
         let kinds: [fn(&Market, &mut Rng, Offer) -> Query; 6] =
@@ -230,14 +230,14 @@ fn join<'a>(words: impl Iterator<Item = &'a str>) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
-/// A pronounceable name, different for every number: its digits to the base 20 as syllables.
+/// A pronounceable name, distinct for every number: its base-20 digits as syllables.
 fn name(number: usize) -> String {
     const SYLLABLES: [&str; 20] = [
         "ka", "ro", "mi", "te", "su", "la", "vo", "ni", "pe", "du", "za", "go", "fi", "re", "lu",
         "ba", "no", "si", "ve", "tu",
     ];
-    // Multiplying by a number without a common factor with 8000 shuffles the names, so that their
-    // order says nothing about their popularity.
+    // Multiplying by a number coprime to 8000 shuffles the names, so that their order is
+    // independent of their popularity.
     let mut rest = number * 4657 % 8000;
     let mut name = String::new();
     for _ in 0..3 {
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offers_are_as_described_and_depend_on_seed_and_number_alone() {
+    fn offers_are_determined_by_seed_and_number() {
         let (market, again) = (Market::new(42), Market::new(42));
         let (mut payload, mut same) = (String::new(), String::new());
         let mut payload_bytes = 0;
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn names_differ() {
+    fn names_are_distinct() {
         let names: std::collections::HashSet<String> = (0..8000).map(name).collect();
         assert_eq!(names.len(), 8000);
     }

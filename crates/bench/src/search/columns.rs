@@ -1,11 +1,11 @@
-//! A data set in bare arrays: what the brute-force answers and the floor probe work on.
+//! A data set in bare arrays, for the brute-force answers and the floor probe.
 
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::search::{each_car, each_pair};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Numbers for words: a word's code is its place in the order of first appearance.
+/// A dictionary: a word's code is its position in the order of first appearance.
 #[derive(Default)]
 pub struct Words(HashMap<String, u16>);
 
@@ -19,17 +19,17 @@ impl Words {
         code
     }
 
-    /// The code of a word; one that no document has for a word that is not there.
+    /// The code of a word; for an unknown word a code that no document has.
     pub fn find(&self, word: &str) -> u16 {
         self.0.get(word).copied().unwrap_or(u16::MAX)
     }
 
-    /// How many there are.
+    /// Number of words.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// No word at all.
+    /// Whether there are no words.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -90,7 +90,7 @@ impl Cars {
         self.price.len()
     }
 
-    /// No document at all.
+    /// Whether there are no documents.
     pub fn is_empty(&self) -> bool {
         self.price.is_empty()
     }
@@ -112,7 +112,7 @@ impl Cars {
 pub struct Pairs {
     pub f: Vec<u16>,
     pub g: Vec<u16>,
-    /// Words of both columns.
+    /// The words of both columns.
     pub words: Words,
 }
 
@@ -130,7 +130,7 @@ impl Pairs {
     }
 }
 
-/// Reads every byte of a payload.
+/// Sums every byte of a payload.
 pub fn byte_sum(bytes: &[u8]) -> u64 {
     bytes.iter().map(|&byte| u64::from(byte)).sum()
 }

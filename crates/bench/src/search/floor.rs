@@ -1,8 +1,7 @@
-//! The floor: for each kind of query the leanest arrays that answer it, written by hand and held in
-//! memory.
+//! The floor: for each kind of query the smallest hand-written in-memory arrays that answer it.
 //!
-//! It is no engine: nothing is stored, parsed, planned or checked, and each structure serves one
-//! query. It shows how far an engine is from what the machine can do.
+//! It is not an engine: it stores, parses, plans and checks nothing, and each structure serves one
+//! query. It shows how close an engine comes to the limits of the machine.
 
 use super::columns::{Cars, Pairs, Words};
 use firndb_bench_protocol::search::{Answer, Engine, Hit, Query, Session, Workload};
@@ -14,7 +13,7 @@ use std::path::Path;
 /// The floor probe as an engine.
 pub struct Floor;
 
-/// A file that holds the path of the data.
+/// The file with the path of the data.
 const LINK: &str = "data.path";
 
 impl Engine for Floor {
@@ -45,7 +44,7 @@ pub enum Arrays {
     Table1(Digits),
 }
 
-/// A query whose words are codes.
+/// A query with its words replaced by codes.
 #[allow(missing_docs, reason = "the fields are those of `Query`")]
 pub enum Coded {
     Q1 { region: usize },
@@ -86,7 +85,7 @@ impl Session for Arrays {
     }
 }
 
-/// A bitmap and a count for each value; the last one is for words that are not there.
+/// A bitmap and a count for each value; the last one is for unknown words.
 pub struct Digits {
     words: Words,
     counts: Vec<u64>,
@@ -127,13 +126,13 @@ pub struct Offers {
     /// order.
     by_price: Vec<u32>,
     mark_year_color: Vec<(u16, u16, u16)>,
-    /// Prices in that order, and for each tag the places that have it.
+    /// Prices in that order, and for each tag the positions that have it.
     prices: Vec<u32>,
     tags: Vec<Vec<u64>>,
     grid: Grid,
 }
 
-/// What Q2 tests.
+/// The columns that Q2 tests.
 struct Columns {
     region: u16,
     mark: u16,
@@ -235,7 +234,7 @@ impl Offers {
         Ok(())
     }
 
-    /// Walks the shorter list from the newest document on and stops at ten.
+    /// Walks the shorter list from the newest document on; stops after ten hits.
     fn q2(&self, region: usize, mark: u16, price: (u32, u32), answer: &mut Answer) {
         let none = Vec::new();
         let of_region = self.by_region.get(region).unwrap_or(&none);
@@ -251,7 +250,7 @@ impl Offers {
         }
     }
 
-    /// Documents of any of the tags among the cheapest: the bitmaps are in the order of prices.
+    /// Counts documents of any of the tags among the cheapest: the bitmaps are in price order.
     fn q6(&self, tags: &[usize], price: u32) -> u64 {
         let places = self.prices.partition_point(|&p| p <= price);
         let any = |word: usize| tags.iter().fold(0, |any, &tag| any | self.tags[tag][word]);
@@ -276,8 +275,8 @@ fn post(lists: &mut Vec<Vec<u32>>, value: u16, doc: u32) {
     lists[usize::from(value)].push(doc);
 }
 
-/// Places in cells of 0.1 degrees, row by row: cells that lie inside a box are counted by
-/// subtraction of two offsets a row, only those on its border are looked into.
+/// Locations in cells of 0.1 degrees, row by row: cells inside a box are counted by subtracting two
+/// offsets per row; only cells on its border are scanned.
 struct Grid {
     origin: (i32, i32),
     rows: i32,

@@ -1,4 +1,4 @@
-//! The jobs of the search benchmark, as the runner gives them to an engine.
+//! The jobs of the search benchmark, as the runner sends them to an engine.
 
 use crate::child::{Built, Child, text};
 use firndb_bench_protocol::Result;
@@ -6,12 +6,12 @@ use firndb_bench_protocol::search::{Kind, Workload};
 use std::path::Path;
 use std::time::Duration;
 
-/// What opening cost.
+/// Cost of opening.
 #[derive(Clone, Copy, Debug)]
 pub struct Opened {
-    /// Median time of opening again.
+    /// Median time of repeated opens.
     pub time: Duration,
-    /// Memory that no file backs, bytes that the first open added.
+    /// Anonymous memory that the first open added, in bytes.
     pub memory: u64,
 }
 
@@ -22,7 +22,7 @@ pub struct Timed {
     pub nanos: f64,
     /// Matches, or hits of the page.
     pub count: u64,
-    /// Fold of the whole answer.
+    /// Checksum of the whole answer.
     pub checksum: u64,
 }
 
@@ -31,11 +31,11 @@ pub struct Timed {
 pub struct Ran {
     /// In the order of the queries.
     pub answers: Vec<Timed>,
-    /// Allocations a query; zero if the engine does not count them.
+    /// Allocations per query; zero if the engine does not count them.
     pub allocations: f64,
 }
 
-/// An engine that takes them.
+/// An engine that runs these jobs.
 pub struct Searcher(pub Child);
 
 impl Searcher {
@@ -44,10 +44,10 @@ impl Searcher {
         self.0.build(&["build", workload.name(), &text(data), &text(dir)])
     }
 
-    /// Opens what was built, several times.
+    /// Opens the data set several times.
     pub fn open(&mut self, workload: Workload, dir: &Path, times: usize) -> Result<Opened> {
         let job = ["open", workload.name(), &text(dir), &times.to_string()];
-        let answer = self.0.ask(&job, "opened", 2)?;
+        let answer = self.0.request(&job, "opened", 2)?;
         let time = Duration::from_nanos(self.0.number(&answer[0])?);
         Ok(Opened { time, memory: self.0.number(&answer[1])? })
     }
@@ -68,12 +68,12 @@ impl Searcher {
                     count: self.0.number(count)?,
                     checksum: self.0.number(checksum)?,
                 }),
-                _ => return Err(self.0.strange(&line)),
+                _ => return Err(self.0.unexpected(&line)),
             }
         }
     }
 
-    /// Figures that only this engine has, nanoseconds.
+    /// Additional figures of this engine, in nanoseconds.
     pub fn extras(
         &mut self,
         workload: Workload,
@@ -87,7 +87,7 @@ impl Searcher {
             match line.iter().map(String::as_str).collect::<Vec<_>>()[..] {
                 ["done"] => return Ok(extras),
                 ["extra", name, nanos] => extras.push((name.into(), nanos.parse()?)),
-                _ => return Err(self.0.strange(&line)),
+                _ => return Err(self.0.unexpected(&line)),
             }
         }
     }

@@ -1,21 +1,21 @@
-//! How few bytes the columns of the car offers can take, each coded for itself: a bound for indexes
-//! that can give every value back and do not derive one column from another.
+//! A lower bound on the bytes of the columns of the car offers, each coded separately: a bound for
+//! indexes that can return every value and do not derive one column from another.
 //!
-//! A column of numbers is the values that occur, how often each does, and which documents have it.
-//! Of each of the three it is counted how many there could be, and the logarithm to base 2 of that
-//! is how many bits tell which one it is. Of words only the last counts: there are few. Documents
-//! may stand in any order, which saves the bits of one order of all of them, once. (A model tells
-//! the make, and a region nearly the place: who used that could do with less.)
+//! A numeric column consists of the set of values, the frequency of each, and the documents that
+//! have it. For each of the three, the bound is the base-2 logarithm of the number of
+//! possibilities. For words only the last one counts, since there are few words. Documents may have
+//! any order, which saves the bits of one permutation of all documents, once. (A model implies the
+//! make, and a location nearly the region: an index that used this could be smaller.)
 
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::search::{Car, each_car};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// What is counted of a column: how often each value occurs.
+/// Frequency of each value of a column.
 type Counts<V> = HashMap<V, u64>;
 
-/// Columns of numbers; the last is the length of the payload, which says where the next one is.
+/// Numeric columns; the last is the length of the payload, which locates the next payload.
 type Numbers = [i64; 8];
 
 fn numbers(car: &Car<'_>) -> Numbers {
@@ -61,7 +61,7 @@ fn add(counts: &mut Counts<String>, word: &str) {
     }
 }
 
-/// Bits that tell which numbers between the least and the largest occur, and how often each does.
+/// Bits for the set of numbers between the smallest and the largest, and for their frequencies.
 fn values(counts: &Counts<i64>, orders: &Orders) -> f64 {
     let (Some(least), Some(largest)) = (counts.keys().min(), counts.keys().max()) else {
         return 0.0;
@@ -72,7 +72,7 @@ fn values(counts: &Counts<i64>, orders: &Orders) -> f64 {
     which + orders.subsets(all - 1, distinct - 1)
 }
 
-/// Logarithms to base 2 of the factorials of all numbers up to one.
+/// Base-2 logarithms of the factorials of all numbers up to a maximum.
 struct Orders(Vec<f64>);
 
 impl Orders {
@@ -85,13 +85,13 @@ impl Orders {
         Orders((0..=most).map(next).collect())
     }
 
-    /// Bits that tell in which order values stand that occur so often.
+    /// Bits for the order of values with these frequencies.
     fn arrangements(&self, counts: impl Iterator<Item = u64> + Clone) -> f64 {
         let all: u64 = counts.clone().sum();
         self.0[all as usize] - counts.map(|count| self.0[count as usize]).sum::<f64>()
     }
 
-    /// Bits that tell which `count` of `all` it is.
+    /// Bits for one subset of `count` out of `all`.
     fn subsets(&self, all: u64, count: u64) -> f64 {
         self.arrangements([count, all - count].into_iter())
     }
@@ -106,13 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_logarithms_of_how_many_there_could_be() {
+    fn bits_are_logarithms_of_the_possibilities() {
         let orders = Orders::of(10);
         assert!(near(orders.arrangements([2, 2].into_iter()), 6f64.log2()));
         assert!(near(orders.arrangements([1, 1, 1].into_iter()), 6f64.log2()));
         assert!(near(orders.arrangements([5].into_iter()), 0.0));
         assert!(near(orders.subsets(5, 2), 10f64.log2()));
-        // Two of the numbers 3 to 6, four values altogether: 6 pairs, 3 ways to part four in two.
+        // Two of the numbers 3 to 6, four values in total: 6 pairs, 3 ways to split four in two.
         let counts = Counts::from([(3, 1), (6, 3)]);
         assert!(near(values(&counts, &orders), 6f64.log2() + 3f64.log2()));
     }

@@ -30,7 +30,7 @@ Figures are of a reader that has been asked for a while: FirnDB then has merged 
 partitions in memory (`Reader::limit_bundles`).
 ";
 
-/// The page. `chart` is a drawing to show, in the directory of the page.
+/// The page. `chart` is the drawing to show, in the directory of the page.
 pub fn page(report: &Report, chart: Option<&Path>) -> String {
     let mut out = String::from("# Benchmarks\n\n");
     let (size, rounds) = (report.size, report.rounds);
@@ -203,10 +203,10 @@ fn extras(report: &Report, out: &mut String) {
 
 fn versions(report: &Report, out: &mut String) {
     let _ = writeln!(out, "## Versions\n");
-    let mut told = Vec::new();
+    let mut listed = Vec::new();
     for engine in report.engines.iter().filter(|engine| engine.name != "floor") {
-        if !told.contains(&&engine.name) {
-            told.push(&engine.name);
+        if !listed.contains(&&engine.name) {
+            listed.push(&engine.name);
             let _ = writeln!(out, "- {}: {}", engine.name, engine.version);
         }
     }

@@ -1,9 +1,9 @@
-//! The benchmark of the Collection beside search engines and databases.
+//! The benchmark of the Collection against search engines and databases.
 //!
 //! [`workload`] writes a data set and its queries once ([`cars`], [`table1`]); every engine reads
-//! the same files. [`ours`] and [`floor`] are engines of this program. [`runner`] lets the engines
-//! answer in turns, holds their answers against each other and against [`brute`] force, and only
-//! then hands times to [`report`] and [`markdown`].
+//! the same files. [`ours`] and [`floor`] are engines of this program. [`runner`] interleaves the
+//! engines, compares their answers with each other and with [`brute`] force, and only then passes
+//! times to [`report`] and [`markdown`].
 
 pub mod cars;
 pub mod table1;

@@ -1,8 +1,6 @@
-//! FirnDB as an engine: the schema it is given, how a data set is cut into partitions, and the
-//! queries in its terms.
+//! FirnDB as an engine: its schema, the partitioning of a data set, and the queries in its API.
 //!
-//! What can be tuned is here and nowhere else: `cars_schema`, `ADDED_MEMORY` and the names in
-//! [`Ours::parse`].
+//! All tuning is here: `cars_schema`, `ADDED_MEMORY` and the names in [`Ours::parse`].
 
 use super::columns::byte_sum;
 use firndb::search::query::{all, and, asc, between, desc, eq, gte, is_in, lte, not};
@@ -17,14 +15,14 @@ use firndb_bench_protocol::search::{
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// FirnDB with a data set cut into partitions by a hash of the id.
+/// FirnDB with a data set partitioned by a hash of the id.
 #[derive(Clone, Copy, Debug)]
 pub struct Ours {
     partitions: u64,
     payload: Payload,
 }
 
-/// Memory that building one partition may take.
+/// Memory limit for building one partition.
 const ADDED_MEMORY: usize = 4 << 30;
 
 impl Ours {
@@ -173,12 +171,12 @@ impl Engine for Ours {
         let (collection, other) = (Collection::open(dir)?, Collection::open(dir)?);
         other.reader().warm()?;
         let (mut times, mut swaps, mut after) = (Vec::new(), Vec::new(), Vec::new());
-        let usual = asked(&other.reader(), workload)?[0];
-        // An odd number of rounds: the last one brings all documents back.
+        let usual = time_pages(&other.reader(), workload)?[0];
+        // An odd number of rounds: the last one restores all documents.
         for round in 0..9 {
             let start = Instant::now();
             let mut builder = self.builder(workload)?;
-            // Every other time without one document: the same content would change nothing.
+            // Every other round leaves out one document: identical content would change nothing.
             let some = &documents[round % 2..];
             some.iter().try_for_each(|document| builder.add(document))?;
             let added = start.elapsed();
@@ -191,7 +189,7 @@ impl Engine for Ours {
             let start = Instant::now();
             other.refresh()?;
             swaps.push([start.elapsed()]);
-            let [whole, slowest] = asked(&other.reader(), workload)?;
+            let [whole, slowest] = time_pages(&other.reader(), workload)?;
             after.push([whole.saturating_sub(usual), slowest]);
         }
         let [whole, added, put, commit] = median(&mut times);
@@ -202,25 +200,25 @@ impl Engine for Ours {
             ("of that, making and syncing the file".into(), put),
             (CHANGE.into(), commit),
             (SWITCH.into(), swap),
-            (format!("what {ASKED} pages after the switch take longer than before it"), more),
+            (format!("what {PAGES} pages after the switch take longer than before it"), more),
             ("the slowest of these pages".into(), slowest),
         ];
         Ok(named.map(|(name, took)| (name, took.as_nanos() as f64)).into())
     }
 }
 
-/// How long the change took that put a partition's file in the place of another one.
+/// Duration of the change that replaced a partition.
 pub const CHANGE: &str = "of that, the change";
-/// How long another reader took to see it.
+/// Time until another reader saw the change.
 pub const SWITCH: &str = "a reader's switch to it, warm";
 
-/// Pages that are asked for after a partition was replaced.
-const ASKED: u32 = 500;
+/// Number of pages queried after a partition was replaced.
+const PAGES: u32 = 500;
 
-/// The time of [`ASKED`] pages, and of the slowest of them.
-fn asked(reader: &Reader, workload: Workload) -> Result<[Duration; 2]> {
+/// The total time of [`PAGES`] pages, and the time of the slowest.
+fn time_pages(reader: &Reader, workload: Workload) -> Result<[Duration; 2]> {
     let (mut whole, mut slowest) = (Duration::ZERO, Duration::ZERO);
-    for i in 0..ASKED {
+    for i in 0..PAGES {
         let filter = match workload {
             Workload::Cars => and([eq("region_id", i64::from(i % 200)), gte("price", 10_000i64)]),
             Workload::Table1 => eq("f", "0"),
@@ -236,7 +234,7 @@ fn asked(reader: &Reader, workload: Workload) -> Result<[Duration; 2]> {
     Ok([whole, slowest])
 }
 
-/// The one whose whole, which comes first, is the median.
+/// The entry whose total, its first item, is the median.
 fn median<const N: usize>(times: &mut [[Duration; N]]) -> [Duration; N] {
     times.sort_unstable();
     times[times.len() / 2]
@@ -249,7 +247,7 @@ pub struct Opened {
     hits: Vec<search::Hit>,
 }
 
-/// A query in FirnDB's terms.
+/// A query in FirnDB's API.
 pub enum Prepared {
     /// Count the matches of a filter.
     Count(Filter),
@@ -319,7 +317,7 @@ impl Session for Opened {
         self.hits = self.reader.search(page)?.hits;
         let mut ids = self.reader.field("id")?;
         ids.each_u64(&self.hits, |id| {
-            // No car has this id: a hit without one makes a wrong answer.
+            // No car has this id: a hit without an id makes the answer wrong.
             answer.push(Hit { id: id.unwrap_or(u64::MAX), ..Hit::default() });
         })?;
         if payloads {

@@ -1,4 +1,4 @@
-//! What a run found, as tables for eyes and as JSON.
+//! The results of a run, as text tables and as JSON.
 
 use super::runner::Options;
 use crate::chart::Group;
@@ -18,13 +18,13 @@ pub struct EngineReport {
     pub version: String,
     /// The data set.
     pub workload: Workload,
-    /// What building cost.
+    /// Cost of the build.
     pub built: Built,
     /// Median time to open.
     pub open_time: Duration,
-    /// Memory that opening took, bytes that no file backs.
+    /// Anonymous memory after opening, in bytes.
     pub open_memory: u64,
-    /// Figures that only this engine has, nanoseconds.
+    /// Additional figures of this engine, in nanoseconds.
     pub extras: Vec<(String, f64)>,
 }
 
@@ -39,11 +39,11 @@ impl EngineReport {
 /// Times of one kind of query with one engine.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// Nanoseconds, all rounds together.
+    /// Nanoseconds, over all rounds.
     pub nanos: Vec<f64>,
-    /// Different queries that were answered.
+    /// Number of distinct queries answered.
     pub queries: usize,
-    /// Allocations a query; zero if the engine does not count them.
+    /// Allocations per query; zero if the engine does not count them.
     pub allocations: f64,
 }
 
@@ -55,23 +55,23 @@ impl Figures {
         quantile(&sorted, share)
     }
 
-    /// The middle of all times.
+    /// The median of all times.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 }
 
-/// All that a run found.
+/// The results of a run.
 pub struct Report {
     /// Rows of the data sets.
     pub size: u64,
     /// Queries of each kind.
     pub per_kind: usize,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
     /// Bytes of all payloads of the car offers.
     pub payload_bytes: u64,
-    /// Bytes that the columns of the car offers take at least.
+    /// Lower bound of the bytes of the columns of the car offers.
     pub least_bytes: u64,
     /// Every engine with every data set.
     pub engines: Vec<EngineReport>,
@@ -104,19 +104,19 @@ impl Report {
         names
     }
 
-    /// The times of an engine with a kind, if it answered it.
+    /// The times of an engine for a kind, if it answered it.
     pub fn get(&self, kind: Kind, name: &str) -> Option<&Figures> {
         self.figures.get(&(kind, name.to_string()))
     }
 
-    /// The peer with the smallest median of a kind.
+    /// The peer with the smallest median for a kind.
     pub fn best_peer(&self, kind: Kind) -> Option<(&str, f64)> {
         let peers = self.names().into_iter().filter(|name| is_peer(name));
         let medians = peers.filter_map(|name| Some((name, self.get(kind, name)?.median())));
         medians.min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// The smallest p99 that a peer has with a kind.
+    /// The smallest p99 of the peers for a kind.
     pub fn best_tail(&self, kind: Kind) -> Option<f64> {
         let peers = self.names().into_iter().filter(|name| is_peer(name));
         let tails = peers.filter_map(|name| Some(self.get(kind, name)?.quantile(0.99)));
@@ -128,7 +128,7 @@ impl Report {
         self.engines.iter().find(|e| e.workload == workload && e.name == name)
     }
 
-    /// How many times faster than the best peer an engine is, by the medians of a kind.
+    /// The best peer's median divided by the engine's, for a kind.
     pub fn ratio(&self, kind: Kind, name: &str) -> Option<f64> {
         Some(self.best_peer(kind)?.1 / self.get(kind, name)?.median())
     }
@@ -141,8 +141,8 @@ impl Report {
         Some((logs.iter().sum::<f64>() / logs.len() as f64).exp())
     }
 
-    /// Bytes on disk that are not payload; `None` for an engine that compresses payloads, which
-    /// hides them.
+    /// Bytes on disk that are not payload; `None` for engines that compress payloads, where this
+    /// cannot be computed.
     pub fn beyond_payload(&self, engine: &EngineReport) -> Option<u64> {
         let payload = if engine.workload == Workload::Cars { self.payload_bytes } else { 0 };
         engine.built.disk.checked_sub(payload).filter(|_| !engine.name.ends_with("-zstd"))

@@ -1,4 +1,4 @@
-//! Lets engines answer in turns and holds their answers against each other before any time is told.
+//! Interleaves the engines and compares their answers before any time is reported.
 
 use super::brute::Brute;
 use super::jobs::{Opened, Ran, Searcher};
@@ -15,30 +15,28 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What to run.
+/// Parameters of a run.
 pub struct Options {
-    /// Where data sets and what engines make of them are kept.
+    /// Directory of data sets and of what engines build from them.
     pub dir: PathBuf,
     /// Rows of each data set.
     pub size: u64,
     /// Queries of each kind.
     pub per_kind: usize,
-    /// How often each kind is timed with each engine.
+    /// Timings of each kind per engine.
     pub rounds: usize,
-    /// Time for one engine to answer one kind in one round. Slow engines answer a prefix of the
-    /// queries.
+    /// Time for one engine, kind and round. Slow engines answer a prefix of the queries.
     pub budget: Duration,
-    /// How many queries of each kind are also answered by brute force.
+    /// Queries of each kind that are also answered by brute force.
     pub brute: usize,
-    /// Use what FirnDB built in an earlier run. What peers built is always used again, unless they
+    /// Reuse what FirnDB built in an earlier run. What peers built is always reused, unless they
     /// changed.
     pub reuse: bool,
     /// The engines.
     pub engines: Vec<Launcher>,
 }
 
-/// Opens are timed this often, those of FirnDB and of peers. The floor opens once: it reads all the
-/// data.
+/// Number of timed opens of FirnDB and of peers. The floor opens once: it reads all the data.
 const OPENS: usize = 15;
 
 /// Runs all workloads.
@@ -103,8 +101,8 @@ fn place(dataset: &Dataset, launcher: &Launcher) -> PathBuf {
     dataset.dir.join(&launcher.name)
 }
 
-/// Builds and opens an engine. Each of the two has a process of its own, so that memory is told
-/// apart.
+/// Builds and opens an engine, each in a separate process, so that their memory can be measured
+/// separately.
 fn start(
     options: &Options,
     dataset: &Dataset,
@@ -129,7 +127,7 @@ fn start(
     Ok((child, report))
 }
 
-/// Builds, or gives the figures of an earlier build of the same version.
+/// Builds the data set, or returns the figures of an earlier build of the same version.
 fn build(
     options: &Options,
     dataset: &Dataset,
@@ -185,7 +183,7 @@ fn bar(steps: usize) -> ProgressBar {
 /// The answers that all engines must give.
 struct Answers {
     queries: BTreeMap<Kind, Vec<Query>>,
-    /// Count, checksum, and who said so first.
+    /// Count, checksum, and the engine that first gave them.
     known: BTreeMap<(Kind, usize), (u64, u64, String)>,
 }
 
@@ -209,8 +207,7 @@ impl Answers {
         Ok(answers)
     }
 
-    /// The first engine to answer a query that brute force did not sets what the others are held
-    /// against.
+    /// For a query without a brute-force answer, the first engine's answer is the expected one.
     fn check(&mut self, kind: Kind, engine: &str, ran: &Ran) -> Result<()> {
         for (i, answer) in ran.answers.iter().enumerate() {
             let mine = (answer.count, answer.checksum, engine.to_string());

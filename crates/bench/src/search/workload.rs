@@ -9,24 +9,24 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Raise it when the generator changes, so that data sets are written anew.
+/// Increment it when the generator changes, so that data sets are written again.
 const VERSION: u32 = 1;
 const DATA_SEED: u64 = 42;
 const QUERY_SEED: u64 = 7;
 
 /// A data set on disk.
 pub struct Dataset {
-    /// What it is.
+    /// The workload.
     pub workload: Workload,
-    /// Rows.
+    /// Number of rows.
     pub size: u64,
-    /// The directory that holds it and what engines make of it.
+    /// The directory of the data set and of what engines build from it.
     pub dir: PathBuf,
 }
 
 impl Dataset {
     /// The data set of `size` rows and `per_kind` queries of each kind below `root`; written if it
-    /// is not there. Its directory is named by everything it depends on.
+    /// is missing. The name of its directory encodes all parameters.
     pub fn prepare(root: &Path, workload: Workload, size: u64, per_kind: usize) -> Result<Dataset> {
         let name = format!("{}-{size}-s{DATA_SEED}-v{VERSION}", workload.name());
         let dataset = Dataset { workload, size, dir: root.join(name) };
@@ -66,7 +66,7 @@ fn write_queries(path: &Path, queries: &[Query]) -> Result<()> {
     })
 }
 
-/// Writes under another name first: a file that has its name is whole.
+/// Writes a temporary file and renames it, so that a file of the final name is complete.
 fn publish(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
     let temporary = path.with_extension("tmp");
     let mut out = BufWriter::with_capacity(1 << 20, File::create(&temporary)?);

@@ -1,22 +1,22 @@
-//! What the Table is meant to reach, and whether it did in this run.
+//! The aims of the Table, and whether this run reached them.
 
 use super::report::{Report, Section, median, range, ratios};
 use crate::bound::Bound::{self, AtLeast, AtMost};
 use firndb_bench_protocol::table::Workload;
 use std::fmt::Write;
 
-/// An aim: in words, the bound, and what was measured.
+/// An aim: its words, the bound, and what was measured.
 struct Aim {
     words: String,
     bound: Bound,
-    /// In each pass.
+    /// The values of the passes.
     found: Option<Vec<f64>>,
-    /// The same of `floor`, for gets beside a peer.
+    /// The same of `floor`, for gets compared with a peer.
     floor: Option<f64>,
 }
 
 impl Aim {
-    /// How many times `than` is in `of`.
+    /// The ratio of `of` to `than`.
     fn of(
         words: impl Into<String>,
         bound: Bound,
@@ -66,7 +66,7 @@ is read of them; `read_many` is for who reads them to their end.
 |---|---:|---:|---|---:|---:|
 ";
 
-/// A row for each aim that the figures of the run tell of.
+/// One row per aim that the figures of the run cover.
 pub fn table(report: &Report, out: &mut String) {
     out.push_str(HEAD);
     rows(report, out, |section| gets(section).into_iter().chain(costs(section)).collect());
@@ -97,19 +97,19 @@ fn rows(report: &Report, out: &mut String, aims: impl Fn(&Section) -> Vec<Aim>) 
     out.push('\n');
 }
 
-/// A figure in each pass.
+/// The values of a figure, one per pass.
 fn figure(section: &Section, engine: &str, what: &str) -> Option<Vec<f64>> {
     section.engines.iter().find(|other| other.name == engine)?.by_pass(what)
 }
 
-/// CPU time of one kind of get with so many threads.
+/// CPU time of one kind of get with this many threads.
 fn cpu(section: &Section, engine: &str, kind: &str, threads: u32) -> Option<Vec<f64>> {
     figure(section, engine, &format!("{kind} {threads} cpu"))
 }
 
-/// Gets of present keys by `engine`, beside each peer, with one thread or two, whichever is the
-/// lesser ratio.
-fn beside_peers(section: &Section, kind: &str, engine: &str, words: &str) -> Vec<Aim> {
+/// Gets of present keys by `engine` compared with each peer, with one thread or two, whichever
+/// ratio is smaller.
+fn against_peers(section: &Section, kind: &str, engine: &str, words: &str) -> Vec<Aim> {
     let peers = [("cdb", "cdb", 1.3), ("lmdb", "LMDB", 3.0), ("rocksdb", "RocksDB", 8.0)];
     let aim = |(peer, name, least)| {
         let times = |engine: &str, threads: u32| {
@@ -128,8 +128,8 @@ fn beside_peers(section: &Section, kind: &str, engine: &str, words: &str) -> Vec
     peers.map(aim).into()
 }
 
-/// FirnDB's ways of getting a kind of values beside each other.
-fn beside_itself(section: &Section, kind: &str, batch: &str) -> Vec<Aim> {
+/// Compares FirnDB's ways of getting a kind of values.
+fn between_forms(section: &Section, kind: &str, batch: &str) -> Vec<Aim> {
     let cpu = |engine: &str, kind: &str| cpu(section, engine, kind, 1);
     let (mapped, resident) = (|| cpu("firndb", kind), || cpu("firndb-resident", kind));
     let aim = |words: &str, least, of, than| Aim::of(words, AtLeast(least), of, than);
@@ -150,14 +150,14 @@ const FORMS: [(&str, &str); 2] =
 
 fn gets(section: &Section) -> Vec<Aim> {
     let (kind, batch) = match section.records.workload {
-        // All of such a value is in the lines where it begins.
+        // Such a value lies entirely in the cache lines where it starts.
         Workload::Small => ("present", "batch"),
         _ => ("handed", "handed batch"),
     };
-    let beside = |(engine, words)| beside_peers(section, kind, engine, words);
-    let mut aims: Vec<Aim> = FORMS.into_iter().flat_map(beside).collect();
+    let against = |(engine, words)| against_peers(section, kind, engine, words);
+    let mut aims: Vec<Aim> = FORMS.into_iter().flat_map(against).collect();
     if section.records.workload == Workload::Small {
-        let cdb = aims.first().and_then(|beside_cdb| beside_cdb.found.clone());
+        let cdb = aims.first().and_then(|against_cdb| against_cdb.found.clone());
         aims.push(by_way_of_cdb("get, times as fast as BSDB", 2.5, cdb, BSDB_GET));
     }
     let absent = |engine: &str| cpu(section, engine, "absent", 1);
@@ -167,7 +167,7 @@ fn gets(section: &Section) -> Vec<Aim> {
         absent("cdb"),
         absent("firndb-filter8"),
     ));
-    aims.extend(beside_itself(section, kind, batch));
+    aims.extend(between_forms(section, kind, batch));
     aims
 }
 
@@ -177,22 +177,22 @@ fn reading(section: &Section) -> Vec<Aim> {
         let cpu = |engine: &str| cpu(section, engine, kind, 1);
         let floor = format!("{words}, times as fast as bare arrays");
         let floor = Aim::of(floor, AtLeast(1.0), cpu("floor"), cpu(engine));
-        [floor].into_iter().chain(beside_peers(section, kind, engine, words))
+        [floor].into_iter().chain(against_peers(section, kind, engine, words))
     };
     let mut aims: Vec<Aim> = FORMS.into_iter().flat_map(of_form).collect();
-    aims.extend(beside_itself(section, kind, "batch"));
+    aims.extend(between_forms(section, kind, "batch"));
     let cpu = |kind: &str| cpu(section, "firndb", kind, 1);
-    let told = "read_many of 64, times as fast as get";
-    aims.push(Aim::of(told, AtLeast(2.0), cpu(kind), cpu("read batch")));
+    let words = "read_many of 64, times as fast as get";
+    aims.push(Aim::of(words, AtLeast(2.0), cpu(kind), cpu("read batch")));
     aims
 }
 
-/// How many times as long as cdb BSDB takes for a get, both warm and mapped, and for the CPU of a
-/// build, of the workload `small`: the figures that the page tells of another machine.
+/// BSDB's time divided by cdb's, both warm and mapped, for a get and for the CPU of a build, of the
+/// workload `small`: figures that the page quotes from another machine.
 const BSDB_GET: f64 = 1.41 / 0.62;
 const BSDB_BUILD: f64 = 115.0 / 7.3;
 
-/// An aim beside BSDB, from how many times as long as FirnDB cdb takes, and BSDB as cdb.
+/// An aim relative to BSDB: cdb's time divided by FirnDB's, times BSDB's divided by cdb's.
 fn by_way_of_cdb(words: &str, least: f64, cdb: Option<Vec<f64>>, bsdb: f64) -> Aim {
     let found = cdb.map(|passes| passes.iter().map(|times| times * bsdb).collect());
     Aim { words: format!("{words}, by way of cdb"), bound: AtLeast(least), found, floor: None }
@@ -201,7 +201,7 @@ fn by_way_of_cdb(words: &str, least: f64, cdb: Option<Vec<f64>>, bsdb: f64) -> A
 /// The engines that build the same file.
 const SAME_FILE: [&str; 4] = ["firndb", "firndb-smallpages", "firndb-resident", "firndb-direct"];
 
-/// A figure of the builds of the plain file in each pass: the median of them, if there are several.
+/// A figure of the builds of the plain file in each pass; of several builds the median.
 fn built(section: &Section, what: &str) -> Option<Vec<f64>> {
     let all: Vec<_> = SAME_FILE.iter().filter_map(|name| figure(section, name, what)).collect();
     let passes = all.iter().map(Vec::len).max()?;
@@ -211,7 +211,7 @@ fn built(section: &Section, what: &str) -> Option<Vec<f64>> {
 
 fn costs(section: &Section) -> Vec<Aim> {
     let figure = |engine: &str, what: &str| figure(section, engine, what);
-    // These are meant of many small records; others take several pages each.
+    // These aims are for many small records; large records take several pages each.
     let is_small = section.records.workload == Workload::Small;
     let small = |words: &str, bound, of: Option<Vec<f64>>, than| {
         Aim::of(words, bound, of.filter(|_| is_small), than)
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn aims_are_judged_by_the_median_of_ratios_within_passes() {
         let cpu = |one, two| [("present 1 cpu", one), ("present 2 cpu", two)];
-        // The medians alone would come to 1.5 with one thread, and 1.2 with two.
+        // The medians alone would give 1.5 with one thread, and 1.2 with two.
         let ours = [
             &cpu([100.0, 200.0, 400.0], [100.0; 3])[..],
             &[("disk", [1.0; 3]), ("build cpu", [9.0, 3.0, 3.0])],

@@ -1,5 +1,5 @@
-//! Gets from the disk, and what the disk itself can do, measured by `fio` on the file of the
-//! engine: random reads of 4 KiB past the page cache.
+//! Gets from the disk, and the disk's own speed, measured by `fio` on the engine's file: random
+//! reads of 4 KiB past the page cache.
 
 use super::jobs::Getter;
 use super::report::Figures;
@@ -8,20 +8,20 @@ use crate::fio;
 use firndb_bench_protocol::Result;
 use std::path::Path;
 
-/// Reads under way at the same time.
+/// Numbers of concurrent reads.
 const DEPTH: usize = 32;
-/// Keys of one call of a batch: the queue stays full but at the end.
+/// Keys per batch: the queue stays full except at the end.
 const BATCH: usize = 16 * DEPTH;
-/// Gets that are timed one by one, at most.
+/// Maximum number of gets timed individually.
 const TIMED: usize = 1_000_000;
-/// How many times longer a turn is than one of gets from memory.
+/// Duration of a measurement, relative to one of gets from memory.
 pub const LONGER: u64 = 3;
-/// How many times as many turns there are of many reads at a time: one differs from the next by a
-/// quarter, where many share the disk.
+/// Additional measurements with many concurrent reads, relative to those with one: on a shared disk
+/// they vary by a quarter.
 pub const MORE: usize = 4;
 
-/// Gets by an engine that built in `place`, in turns with the disk itself: it is not the same from
-/// second to second.
+/// Measures gets of an engine that built in `place`, alternating with the disk itself, whose speed
+/// varies over seconds.
 pub fn measure(
     effort: Effort,
     engine: &mut Getter,
@@ -31,7 +31,7 @@ pub fn measure(
     let (millis, mut has_fio) = (LONGER * effort.millis, true);
     for (depth, more) in [(1, 1), (DEPTH, MORE)] {
         for round in 0..more * effort.rounds.max(1) {
-            // Neither of them always comes after the same one.
+            // Alternate which of the two comes first.
             for is_disk in [round % 2 == 0, round % 2 == 1] {
                 if !is_disk {
                     gets(engine, depth, millis, figures)?;
@@ -49,7 +49,7 @@ pub fn measure(
     Ok(())
 }
 
-/// Gets random keys for some time, `depth` reads at a time.
+/// Gets random keys for `millis`, `depth` reads at a time.
 fn gets(engine: &mut Getter, depth: usize, millis: u64, figures: &mut Figures) -> Result<()> {
     let rate = engine.run("present", if depth == 1 { 1 } else { BATCH }, 1, millis)?;
     figures.add(format!("cold {depth} rate"), rate.per_second);
@@ -58,7 +58,7 @@ fn gets(engine: &mut Getter, depth: usize, millis: u64, figures: &mut Figures) -
     Ok(())
 }
 
-/// Reads the largest file in `dir` for some time, `depth` reads at a time.
+/// Reads the largest file in `dir` for `millis`, `depth` reads at a time.
 fn disk(dir: &Path, depth: usize, millis: u64, figures: &mut Figures) -> Result<()> {
     let engine = if depth == 1 { "psync" } else { "io_uring" };
     let (engine, depth_text) = (format!("--ioengine={engine}"), format!("--iodepth={depth}"));
@@ -70,7 +70,7 @@ fn disk(dir: &Path, depth: usize, millis: u64, figures: &mut Figures) -> Result<
     Ok(())
 }
 
-/// The name of that file.
+/// The name of the largest file.
 fn largest(dir: &Path) -> Result<String> {
     let mut files = Vec::new();
     for entry in dir.read_dir()? {

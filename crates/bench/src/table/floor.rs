@@ -1,8 +1,8 @@
 //! The floor: one array of slots and one array of records, in memory; and a file of the records.
 //!
-//! It is no engine: nothing is found through the file, nothing is checked or compressed, and
-//! nothing is spared. It shows what the two cache misses of a hash table and a record cost on the
-//! machine, and what it costs to write the records once.
+//! It is not an engine: nothing is found through the file, nothing is checked or compressed, and no
+//! memory is saved. It shows the cost of the two cache misses of a hash table and a record on this
+//! machine, and the cost of writing the records once.
 
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::table::{Engine, Handle, Key, Records, Store};
@@ -20,7 +20,7 @@ impl Engine for Floor {
         "bare arrays".into()
     }
 
-    /// Writes every key and value once, one after the other: no build takes less.
+    /// Writes every key and value once, sequentially: a lower bound for builds.
     fn build(&self, records: &Records, dir: &Path) -> Result<()> {
         let mut out = BufWriter::with_capacity(1 << 20, File::create_new(dir.join("records"))?);
         records.each(|key, value| {
@@ -51,7 +51,7 @@ impl Engine for Floor {
     }
 }
 
-/// Bits of a slot that say where the record is; the others are bits of the hash.
+/// Bits of a slot for the position of the record; the others are bits of the hash.
 const OFFSET_BITS: u32 = 40;
 const TAG: u64 = (1 << (64 - OFFSET_BITS)) - 1;
 
@@ -62,7 +62,7 @@ fn hash(key: &Key) -> u64 {
     (product as u64) ^ (product >> 64) as u64
 }
 
-/// A slot is the place of a record, with some bits of its hash; 0 is none.
+/// A slot is the position of a record with some bits of its hash; 0 is an empty slot.
 pub struct Arrays {
     slots: Vec<u64>,
     shift: u32,

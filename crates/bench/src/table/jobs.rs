@@ -1,33 +1,33 @@
-//! The jobs of the table benchmark, as the runner gives them to an engine.
+//! The jobs of the table benchmark, as the runner sends them to an engine.
 
 use crate::child::{Built, Child, text};
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::table::Records;
 use std::path::Path;
 
-/// What one kind of get cost.
+/// Cost of one kind of get.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
-    /// CPU time of a get, nanoseconds.
+    /// CPU time per get, in nanoseconds.
     pub cpu: f64,
-    /// Gets a second, all threads together.
+    /// Gets per second, all threads together.
     pub per_second: f64,
-    /// Bytes from the disk a get.
+    /// Bytes read from the disk per get.
     pub read: f64,
 }
 
-/// Times of gets that were timed one by one.
+/// Times of gets that were timed individually.
 #[derive(Clone, Copy, Debug)]
 pub struct Latency {
-    /// How many.
+    /// Number of gets.
     pub gets: usize,
     /// Fold of all their values.
     pub fold: u64,
-    /// Median, 99 of 100, 999 of 1000, the longest; nanoseconds.
+    /// Median, 99th and 99.9th percentile, maximum; nanoseconds.
     pub nanos: [f64; 4],
 }
 
-/// An engine that takes them.
+/// An engine that runs these jobs.
 pub struct Getter(pub Child);
 
 impl Getter {
@@ -37,29 +37,29 @@ impl Getter {
         self.0.build(&["build", records.workload.name(), &count, &text(dir)])
     }
 
-    /// Opens what was built: median nanoseconds, and whether there are batches.
+    /// Opens what was built: median nanoseconds, and whether the engine supports batches.
     pub fn open(&mut self, records: &Records, dir: &Path) -> Result<(f64, bool)> {
         let count = records.count.to_string();
         let job = ["open", records.workload.name(), &count, &text(dir)];
-        let answer = self.0.ask(&job, "opened", 2)?;
+        let answer = self.0.request(&job, "opened", 2)?;
         Ok((self.0.number(&answer[0])?, answer[1] == "1"))
     }
 
-    /// Gets every record once: nanoseconds, and a fold of all values.
+    /// Gets every record once: nanoseconds, and the fold of all values.
     pub fn warm(&mut self) -> Result<(f64, u64)> {
-        let answer = self.0.ask(&["warm"], "warmed", 2)?;
+        let answer = self.0.request(&["warm"], "warmed", 2)?;
         Ok((self.0.number(&answer[0])?, self.0.number(&answer[1])?))
     }
 
-    /// Lets the engine compare a sample with the generator.
+    /// Makes the engine compare a sample with the generator.
     pub fn check(&mut self, sample: u64) -> Result<()> {
-        self.0.ask(&["check", &sample.to_string()], "checked", 1).map(drop)
+        self.0.request(&["check", &sample.to_string()], "checked", 1).map(drop)
     }
 
-    /// Times gets one by one.
+    /// Times gets individually.
     pub fn latency(&mut self, what: &str, gets: usize, millis: u64) -> Result<Latency> {
         let job = ["latency", what, &gets.to_string(), &millis.to_string()];
-        let answer = self.0.ask(&job, "latency", 6)?;
+        let answer = self.0.request(&job, "latency", 6)?;
         let number = |place: usize| self.0.number(&answer[place]);
         Ok(Latency {
             gets: self.0.number(&answer[0])?,
@@ -68,19 +68,19 @@ impl Getter {
         })
     }
 
-    /// Gets as many as there is time for.
+    /// Runs gets until the time is over.
     pub fn run(&mut self, what: &str, batch: usize, threads: usize, millis: u64) -> Result<Rate> {
         let [batch, threads_text, millis] =
             [batch.to_string(), threads.to_string(), millis.to_string()];
-        let answer = self.0.ask(&["run", what, &batch, &threads_text, &millis], "ran", 4)?;
+        let answer = self.0.request(&["run", what, &batch, &threads_text, &millis], "ran", 4)?;
         let number = |place: usize| self.0.number::<f64>(&answer[place]);
         let (gets, wall, cpu, read) = (number(0)?, number(1)?, number(2)?, number(3)?);
         Ok(Rate { cpu: cpu / gets, per_second: gets / wall * 1e9, read: read / gets })
     }
 
-    /// Memory now: bytes that no file backs, and bytes of files that are mapped.
+    /// Current memory: anonymous bytes, and file-backed bytes.
     pub fn memory(&mut self) -> Result<(f64, f64)> {
-        let answer = self.0.ask(&["memory"], "memory", 2)?;
+        let answer = self.0.request(&["memory"], "memory", 2)?;
         Ok((self.0.number(&answer[0])?, self.0.number(&answer[1])?))
     }
 }

@@ -1,5 +1,5 @@
-//! The page `docs/benchmarks-table.md`: every figure on it comes from one machine, but for those of
-//! BSDB's own program, which say so.
+//! The page `docs/benchmarks-table.md`: every figure on it comes from one machine, except those of
+//! BSDB's own program, which are marked.
 
 use super::aims;
 use super::report::{Figures, Report, Section, median, ratios};
@@ -80,7 +80,7 @@ NVMe.
 
 ";
 
-/// The page. `chart` is a drawing to show, in the directory of the page.
+/// The page. `chart` is the drawing to show, in the directory of the page.
 pub fn page(report: &Report, chart: Option<&Path>) -> String {
     let mut out = String::from("# Benchmarks of the Table\n\n");
     let _ = write!(
@@ -95,7 +95,7 @@ pub fn page(report: &Report, chart: Option<&Path>) -> String {
     aims::table(report, &mut out);
     for section in &report.sections {
         gets(section, &mut out);
-        beside_peers(section, &mut out);
+        against_peers(section, &mut out);
         costs(section, &mut out);
     }
     losses(report, &mut out);
@@ -109,7 +109,7 @@ fn row(out: &mut String, cells: &[String]) {
     let _ = writeln!(out, "| {} |", cells.join(" | "));
 }
 
-/// The head of a table: the first column is text, the others are numbers.
+/// The header of a table: the first column is text, the others are numbers.
 fn head(out: &mut String, cells: &[&str]) {
     let _ = writeln!(out, "| {} |\n|---|{}", cells.join(" | "), "---:|".repeat(cells.len() - 1));
 }
@@ -118,7 +118,7 @@ fn or_dash<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or("-".into(), show)
 }
 
-/// A time, and the least and the most that was measured of it.
+/// A time, with the smallest and the largest measurement.
 fn spread(engine: &Figures, what: &str) -> String {
     or_dash(engine.get(what).zip(engine.range(what)), |(median, (least, most))| {
         format!("{} ({} to {})", time(median), time(least), time(most))
@@ -184,7 +184,7 @@ fn gets(section: &Section, out: &mut String) {
 }
 
 /// The CPU time of a get by each peer, divided by FirnDB's.
-fn beside_peers(section: &Section, out: &mut String) {
+fn against_peers(section: &Section, out: &mut String) {
     let ours: Vec<&Figures> = section
         .engines
         .iter()
@@ -240,7 +240,7 @@ fn costs(section: &Section, out: &mut String) {
     let count = section.records.count as f64;
     for engine in &section.engines {
         let Some(disk) = engine.get("disk") else { continue };
-        // What the floor opens is not what it built.
+        // The floor does not open what it built.
         let opened = |what: &str| engine.get(what).filter(|_| engine.name != "floor");
         let beyond = (disk - section.bytes as f64) / count;
         let cells = [
@@ -260,7 +260,7 @@ fn costs(section: &Section, out: &mut String) {
     out.push('\n');
 }
 
-/// What is compared: figure, words, how it is shown. Less is better.
+/// A comparison: figure, words, format. Less is better.
 type Measure = (&'static str, &'static str, fn(f64) -> String);
 
 const MEASURES: [Measure; 19] = [
@@ -285,7 +285,7 @@ const MEASURES: [Measure; 19] = [
     ("memory own", "own memory while serving", size),
 ];
 
-/// Where a peer is better than the plain form of FirnDB, and whether another form is better still.
+/// The peers that beat the plain form of FirnDB, and whether another form beats them.
 fn losses(report: &Report, out: &mut String) {
     let _ = writeln!(
         out,
@@ -305,9 +305,9 @@ fn losses(report: &Report, out: &mut String) {
 fn lost(section: &Section, (figure, words, show): Measure, out: &mut String) -> bool {
     let plain = section.engines.iter().find(|engine| engine.name == "firndb");
     let Some(passes) = plain.and_then(|engine| engine.by_pass(figure)) else { return false };
-    // How many times the figure of an engine is in that of `firndb`, as aims are divided.
+    // The ratio of an engine's figure to that of `firndb`, computed as for aims.
     let times = |engine: &Figures| median(&ratios(&passes, &engine.by_pass(figure)?));
-    let told = |engine: &Figures, times: f64| {
+    let describe = |engine: &Figures, times: f64| {
         let value = or_dash(engine.get(figure), show);
         format!("{} {value} ({times:.2} x)", engine.name)
     };
@@ -316,12 +316,12 @@ fn lost(section: &Section, (figure, words, show): Measure, out: &mut String) -> 
     winners.retain(|(_, times)| *times > 1.0);
     winners.sort_by(|a, b| b.1.total_cmp(&a.1));
     let Some(&(_, most)) = winners.first() else { return false };
-    let text: Vec<String> = winners.iter().map(|&(peer, times)| told(peer, times)).collect();
+    let text: Vec<String> = winners.iter().map(|&(peer, times)| describe(peer, times)).collect();
     let others = section.engines.iter().filter(|e| is_ours(&e.name) && e.name != "firndb");
     let others = others.filter_map(|engine| Some((engine, times(engine)?)));
     let best = others.reduce(|a, b| if b.1 > a.1 { b } else { a });
     let best = best.filter(|(_, times)| *times > most);
-    let best = best.map_or(String::new(), |(form, times)| format!("; {}", told(form, times)));
+    let best = best.map_or(String::new(), |(form, times)| format!("; {}", describe(form, times)));
     let _ = writeln!(
         out,
         "- {}, {words}: {}; firndb {}{best}.",
@@ -391,11 +391,11 @@ fn cold(report: &Report, out: &mut String) {
 
 fn versions(report: &Report, out: &mut String) {
     let _ = writeln!(out, "## Versions\n");
-    let mut told = Vec::new();
+    let mut listed = Vec::new();
     let engines = report.sections.iter().flat_map(|section| &section.engines);
     for engine in engines.filter(|engine| is_peer(&engine.name) || is_ours(&engine.name)) {
-        if !told.contains(&&engine.name) {
-            told.push(&engine.name);
+        if !listed.contains(&&engine.name) {
+            listed.push(&engine.name);
             let _ = writeln!(out, "- {}: {}", engine.name, engine.version);
         }
     }
@@ -419,11 +419,11 @@ mod tests {
             page
         };
         let plain = || engine("firndb", &wall([100.0, 200.0, 400.0]));
-        // Its median is the lesser one, but it is so in one pass of three only.
+        // Its median is smaller, but only because of one pass of three.
         let slower = || engine("cdb", &wall([110.0, 190.0, 410.0]));
         let page = of(vec![plain(), slower(), engine("floor", &wall([1.0; 3]))]);
         assert!(page.contains("Nowhere"), "{page}");
-        // And the other way round: twice, twice and half as fast.
+        // The reverse: twice, twice and half as fast.
         let faster = engine("lmdb", &wall([50.0, 400.0, 200.0]));
         let form = engine("firndb-tenth", &wall([25.0, 400.0, 100.0]));
         let page = of(vec![plain(), slower(), faster, form]);

@@ -1,10 +1,10 @@
-//! The benchmark of the Table beside other stores that are built once and then read.
+//! The benchmark of the Table against other stores that are built once and then read.
 //!
-//! Records are made from their numbers, so there is no data file. [`ours`] and [`floor`] are
-//! engines of this program. [`runner`] lets each engine build, through [`jobs`], and holds every
-//! value against the generator; then [`turns`] measures those that are open in turns. [`cold`]
-//! measures gets from the disk, beside `fio`. [`report`] keeps the figures, [`markdown`] makes a
-//! page of them, with [`aims`] first.
+//! Records are generated from their numbers, so there is no data file. [`ours`] and [`floor`] are
+//! engines of this program. [`runner`] makes each engine build, through [`jobs`], and compares
+//! every value with the generator; then [`turns`] measures the open engines, interleaved. [`cold`]
+//! measures gets from the disk, compared with `fio`. [`report`] keeps the figures, [`markdown`]
+//! formats them as a page, with [`aims`] first.
 
 pub mod aims;
 pub mod cold;
@@ -16,11 +16,11 @@ pub mod report;
 pub mod runner;
 pub mod turns;
 
-/// The folders below `peers/` that take part. What follows a dash is the engine's argument. Those
-/// that FirnDB is measured by come first, so that they are open at the same time as it.
+/// The folders below `peers/` that take part. The part after a dash is the engine's argument. The
+/// peers of the aims come first, so that they are open at the same time as FirnDB.
 pub const PEERS: [&str; 7] = ["cdb", "lmdb", "rocksdb", "phf", "redb", "phf-zstd", "rocksdb-zstd"];
 
-/// FirnDB: the same records under several ways of access and options.
+/// FirnDB: the same records with several access modes and options.
 pub const OURS: [&str; 8] = [
     "firndb",
     "firndb-smallpages",

@@ -5,7 +5,7 @@ use firndb_bench_protocol::Result;
 use firndb_bench_protocol::table::{Engine, Handle, Key, Records, Store};
 use std::path::Path;
 
-/// FirnDB under some options.
+/// FirnDB with some options.
 pub struct Ours {
     access: Access,
     filter: Filter,
@@ -13,16 +13,16 @@ pub struct Ours {
     block_size: usize,
     /// Builds with memory for a tenth of the records.
     tenth: bool,
-    /// Maps in pages of 4 KiB, as files are that were read from the disk and not just written.
+    /// Maps with pages of 4 KiB, as for files that were read from disk rather than just written.
     small_pages: bool,
 }
 
-/// As BSDB's.
+/// The same as BSDB's.
 const LEVEL: i32 = 6;
 const FILE: &str = "records.table";
 
 impl Ours {
-    /// `firndb`, and what it is to do otherwise than by default.
+    /// Parses `firndb` followed by its deviations from the defaults.
     pub fn parse(name: &str) -> Option<Ours> {
         let mut words = name.split('-');
         let BuildOptions { filter, compression, block_size, .. } = BuildOptions::default();
@@ -80,7 +80,7 @@ impl Engine for Ours {
 
     fn open(&self, _: &Records, dir: &Path) -> Result<Opened> {
         if self.small_pages {
-            // Of this process, which does nothing else.
+            // Sets an option of this process, which runs nothing else.
             rustix::thread::disable_transparent_huge_pages(true)?;
         }
         Ok(Opened(Table::open(dir.join(FILE), self.access)?))
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_tells_the_options() {
+    fn a_name_selects_the_options() {
         let ours = Ours::parse("firndb-resident-filter8").unwrap();
         assert!(ours.access == Access::Resident && ours.filter == Filter::Bits8);
         assert!(Ours::parse("firndb").unwrap().access == Access::Map);

@@ -1,4 +1,4 @@
-//! Figures by workload and engine, which can be kept as JSON.
+//! Figures by workload and engine, stored as JSON.
 
 use crate::chart::Group;
 use crate::units::is_peer;
@@ -10,19 +10,19 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// What is known of an engine with a workload. Times are nanoseconds, sizes bytes.
+/// The figures of an engine with a workload. Times are nanoseconds, sizes bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// Name in tables.
     pub name: String,
     /// Name and version in full.
     pub version: String,
-    /// For each pass the measurements of each figure; for their names see [`super::runner`].
+    /// For each pass the measurements of each figure; names are listed in [`super::runner`].
     pub passes: Vec<BTreeMap<String, Vec<f64>>>,
 }
 
 impl Figures {
-    /// Keeps a measurement of this pass.
+    /// Adds a measurement of this pass.
     pub fn add(&mut self, what: impl Into<String>, value: f64) {
         if self.passes.is_empty() {
             self.passes.push(BTreeMap::new());
@@ -32,12 +32,12 @@ impl Figures {
         }
     }
 
-    /// Takes over what further passes measured.
+    /// Adds the measurements of further passes.
     pub fn join(&mut self, other: Figures) {
         self.passes.extend(other.passes);
     }
 
-    /// The median of each pass, if all have the figure.
+    /// The median of each pass, if every pass has the figure.
     pub fn by_pass(&self, what: &str) -> Option<Vec<f64>> {
         self.passes.iter().map(|pass| median(pass.get(what)?)).collect()
     }
@@ -47,7 +47,7 @@ impl Figures {
         median(&self.by_pass(what)?)
     }
 
-    /// The least and the most of all measurements.
+    /// The smallest and the largest measurement.
     pub fn range(&self, what: &str) -> Option<(f64, f64)> {
         let all: Vec<f64> =
             self.passes.iter().filter_map(|p| p.get(what)).flatten().copied().collect();
@@ -59,7 +59,7 @@ impl Figures {
         json!({ "engine": self.name, "version": self.version, "passes": self.passes })
     }
 
-    /// From JSON, if it is that.
+    /// Parses JSON; `None` if it has another form.
     pub fn from_json(json: &Value) -> Option<Figures> {
         Some(Figures {
             name: json["engine"].as_str()?.into(),
@@ -68,19 +68,19 @@ impl Figures {
         })
     }
 
-    /// Reads what an earlier run of the same version kept.
+    /// Reads the figures that an earlier run of the same version kept.
     pub fn read(path: &Path, version: &str) -> Option<Figures> {
         let figures = Figures::from_json(&serde_json::from_slice(&fs::read(path).ok()?).ok()?)?;
         Some(figures).filter(|figures| figures.version == version)
     }
 
-    /// Keeps all of them.
+    /// Writes all figures.
     pub fn write(&self, path: &Path) -> Result<()> {
         Ok(fs::write(path, format!("{:#}\n", self.json()))?)
     }
 }
 
-/// The median, of an even number of values between the two in the middle; `None` of none.
+/// The median, averaged over the two middle values of an even number; `None` for no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -89,24 +89,24 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(if values.len().is_multiple_of(2) { (values[middle - 1] + upper) / 2.0 } else { *upper })
 }
 
-/// The least and the most; `None` of none.
+/// The smallest and the largest value; `None` for no values.
 pub fn range(values: &[f64]) -> Option<(f64, f64)> {
     let values = || values.iter().copied();
     values().reduce(f64::min).zip(values().reduce(f64::max))
 }
 
-/// How many times one figure is in another, pass by pass.
+/// The ratio of two figures, pass by pass.
 pub fn ratios(of: &[f64], than: &[f64]) -> Vec<f64> {
     of.iter().zip(than).map(|(of, than)| of / than).collect()
 }
 
-/// A workload with all engines.
+/// A workload with the figures of all engines.
 pub struct Section {
     /// The records.
     pub records: Records,
     /// Bytes of all keys and values.
     pub bytes: u64,
-    /// Time that it takes to make the records and to read every byte of them.
+    /// Time to generate the records and to read every byte of them.
     pub making: Duration,
     /// The engines, in the order they were given.
     pub engines: Vec<Figures>,
@@ -119,7 +119,7 @@ impl Section {
     }
 }
 
-/// All that a run found.
+/// The results of a run.
 #[derive(Default)]
 pub struct Report {
     /// By workload.
@@ -156,13 +156,13 @@ impl Report {
     }
 }
 
-/// Records of each workload in a run that has `small` of the first one.
+/// Records of each workload in a run in which `small` has this many.
 pub fn records(workload: Workload, small: u64) -> Records {
     let share = Workload::Small.records() / workload.records();
     Records { workload, count: (small / share).max(1000) }
 }
 
-/// For tests: an engine with figures that are given pass by pass.
+/// For tests: an engine with given figures of each pass.
 #[cfg(test)]
 pub(super) fn engine(name: &str, figures: &[(&str, [f64; 3])]) -> Figures {
     let mut engine = Figures { name: name.into(), ..Figures::default() };
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passes_have_medians_of_their_own() {
+    fn each_pass_has_its_own_median() {
         let mut figures = Figures::default();
         assert_eq!((figures.get("disk"), figures.range("disk")), (None, None));
         for pass in [&[5.0, 9.0, 1.0][..], &[7.0, 6.0], &[2.0]] {
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(figures.by_pass("present 1 cpu"), Some(vec![5.0, 6.5, 2.0]));
         assert_eq!(figures.get("present 1 cpu"), Some(5.0));
         assert_eq!(figures.range("present 1 cpu"), Some((1.0, 9.0)));
-        // A figure that a pass has not cannot be compared pass by pass.
+        // A figure that one pass lacks cannot be compared pass by pass.
         figures.add("disk", 1.0);
         assert_eq!(figures.get("disk"), None);
 

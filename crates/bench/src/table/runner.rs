@@ -1,13 +1,13 @@
-//! Takes the engines through a workload: build, open, compare, warm; then measures all that are
-//! open in turns.
+//! Runs a workload: each engine builds, opens, compares and warms up; then all open engines are
+//! measured, interleaved.
 //!
 //! Figures have names: `build wall`, `build cpu`, `build peak`, `disk`, `open`, `warm`, `memory
 //! own`, `memory mapped`; for `WHAT` present or absent `WHAT p50`, `p99`, `p999`, `max`; for 1 and
-//! 2 threads `WHAT N cpu` and `WHAT N rate`, where `WHAT` may also be `handed` (the first bytes of
-//! a value are read, not all), `batch`, `handed batch`, or `read batch` (all is read, and the store
-//! is told so). An engine that reads past the page cache has others instead of the warm ones: with
-//! 1 and 32 reads at a time `cold N rate`, `cpu` and `read` (bytes a get), and of the disk itself
-//! `fio N rate`, `p50` and `p99`; `cold p50`, `p99` and `p999` of gets alone.
+//! 2 threads `WHAT N cpu` and `WHAT N rate`, where `WHAT` may also be `handed` (only the first
+//! bytes of a value are read), `batch`, `handed batch`, or `read batch` (all bytes are read, with a
+//! hint to the store). An engine that reads past the page cache has others instead of the warm
+//! ones: with 1 and 32 reads at a time `cold N rate`, `cpu` and `read` (bytes per get), and of the
+//! disk itself `fio N rate`, `p50` and `p99`; `cold p50`, `p99` and `p999` of gets alone.
 
 use super::cold;
 use super::jobs::Getter;
@@ -23,29 +23,29 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What to run.
+/// Parameters of a run.
 pub struct Options {
-    /// Where engines build, and where figures are kept.
+    /// Directory of builds and of kept figures.
     pub dir: PathBuf,
-    /// Which workloads.
+    /// The workloads to run.
     pub workloads: Vec<Workload>,
     /// Records of the workload `small`; the others have fewer in proportion.
     pub records: u64,
-    /// How often and how long each kind of get is measured.
+    /// Number and duration of the measurements of each kind of get.
     pub effort: Effort,
-    /// Bytes of memory for the engines that are open at the same time.
+    /// Memory for engines that are open at the same time, in bytes.
     pub memory: u64,
-    /// Use the figures that an earlier run kept of a workload, if it had the same engines in the
-    /// same versions and took the same effort.
+    /// Reuse the figures of an earlier run of a workload with the same engines, versions and
+    /// parameters.
     pub reuse: bool,
     /// The engines.
     pub engines: Vec<Launcher>,
 }
 
-/// How often all engines are built and measured: how the pages of a file lie differs from build to
-/// build.
+/// Number of times all engines are built and measured: the page layout of a file differs from build
+/// to build.
 const PASSES: usize = 3;
-/// What a build takes besides the records, at most: FirnDB's budget, and something more.
+/// Maximum memory of a build besides the records: FirnDB's budget and a margin.
 const BUDGET: u64 = 3 << 29;
 /// Records of the sample whose whole values are compared.
 const SAMPLE: u64 = 20_000;
@@ -62,7 +62,7 @@ pub fn run(options: &Options) -> Result<Report> {
     Ok(report)
 }
 
-/// An engine that compresses has nothing to do where nothing can be compressed.
+/// Compressing engines take part only where values compress.
 fn takes_part(name: &str, workload: Workload) -> bool {
     workload == Workload::Json || !name.contains("-zstd")
 }
@@ -70,7 +70,7 @@ fn takes_part(name: &str, workload: Workload) -> bool {
 fn run_workload(options: &Options, records: Records) -> Result<Section> {
     let dir = options.dir.join(format!("table-{}-{}", records.workload.name(), records.count));
     fs::create_dir_all(&dir)?;
-    // A run that was killed leaves gigabytes.
+    // A killed run leaves gigabytes.
     remove_dirs(&dir)?;
     let start = Instant::now();
     let (bytes, sum) = records.total();
@@ -83,14 +83,14 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
         jobs.push(Job { options, records: &records, bytes, launcher, index, dir });
     }
     let path = dir.join("figures.json");
-    // What is told beside each other was measured beside each other.
+    // Engines shown in one table were measured at the same time.
     if options.reuse
         && let Some(engines) = kept(&path, options, &engines)
     {
         return Ok(Section { records, bytes, making, engines });
     }
     let mut expected = Expected { sum, folds: BTreeMap::new() };
-    // Who is measured beside whom, as the first pass finds it: the same in all of them.
+    // The groups of engines, chosen in the first pass and the same in all passes.
     let mut groups = vec![(0..jobs.len()).collect()];
     let mut pass = |pass| {
         groups = run_pass(pass, &jobs, &groups, &mut expected, &mut engines)?;
@@ -103,7 +103,7 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
     Ok(Section { records, bytes, making, engines })
 }
 
-/// How the figures of a run come about. What was found in another way does not stand beside them.
+/// How the figures of a run are measured. Figures measured differently are not reused.
 fn method(options: &Options) -> String {
     let (Effort { rounds, millis }, longer, more) = (options.effort, cold::LONGER, cold::MORE);
     format!(
@@ -118,14 +118,15 @@ fn keep(path: &Path, options: &Options, engines: &[Figures]) -> Result<()> {
     Ok(fs::write(path, format!("{kept:#}\n"))?)
 }
 
-/// What an earlier run kept of the same engines.
+/// The figures that an earlier run with the same engines kept.
 fn kept(path: &Path, options: &Options, engines: &[Figures]) -> Option<Vec<Figures>> {
     let kept: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     let found: Option<Vec<Figures>> =
         kept["engines"].as_array()?.iter().map(Figures::from_json).collect();
-    let who = |figures: &Figures| (figures.name.clone(), figures.version.clone());
+    let identity = |figures: &Figures| (figures.name.clone(), figures.version.clone());
     found.filter(|found| {
-        kept["method"] == method(options) && found.iter().map(who).eq(engines.iter().map(who))
+        kept["method"] == method(options)
+            && found.iter().map(identity).eq(engines.iter().map(identity))
     })
 }
 
@@ -139,15 +140,15 @@ fn remove_dirs(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The order of a group of engines in a pass. Each pass begins with another one: what builds first
-/// finds the memory and the disk as nobody else does.
+/// The order of a group of engines in a pass. Each pass starts with another one: the first build
+/// finds memory and disk in a different state.
 fn order(pass: usize, group: &[usize]) -> impl Iterator<Item = usize> {
     let (end, begin) = group.split_at((pass - 1) * group.len() / PASSES);
     begin.iter().chain(end).copied()
 }
 
-/// Builds and measures all engines once, group by group, and joins what was found to what is known
-/// of them. Gives the groups, smaller ones where memory did not hold one.
+/// Builds and measures all engines once, group by group, and adds the measurements to the known
+/// ones. Returns the groups, split where one did not fit into memory.
 fn run_pass(
     pass: usize,
     jobs: &[Job],
@@ -171,7 +172,7 @@ fn run_pass(
             let more = turns.held() + job.memory() as f64;
             if i + 1 == group.len() || more > job.options.memory as f64 {
                 let names = turns.names().join(", ");
-                eprintln!("{workload}, pass {pass} of {PASSES}, in turns: {names}");
+                eprintln!("{workload}, pass {pass} of {PASSES}, interleaved: {names}");
                 let turns = std::mem::take(&mut turns);
                 let measured = turns.measure(pass, job.options.effort, expected)?;
                 measured.into_iter().for_each(|(index, found)| engines[index].join(found));
@@ -182,7 +183,7 @@ fn run_pass(
     Ok(found)
 }
 
-/// What every engine must answer.
+/// The answers that every engine must give.
 pub struct Expected {
     /// Fold of all records.
     sum: u64,
@@ -203,13 +204,13 @@ impl Expected {
         Ok(())
     }
 
-    /// Compares with what the engines before answered to as many keys of a kind.
+    /// Compares with the answers of earlier engines to the same number of keys of a kind.
     pub fn check_fold(&mut self, of: (&'static str, usize), fold: u64, name: &str) -> Result<()> {
-        let (known, who) = self.folds.entry(of).or_insert_with(|| (fold, name.into()));
+        let (known, first) = self.folds.entry(of).or_insert_with(|| (fold, name.into()));
         if *known != fold {
             let (what, gets) = of;
             return Err(format!(
-                "the values of {gets} {what} keys fold to {fold:016x}, those of {who} to \
+                "the values of {gets} {what} keys fold to {fold:016x}, those of {first} to \
                  {known:016x}"
             )
             .into());
@@ -218,24 +219,24 @@ impl Expected {
     }
 }
 
-/// An engine to take through a workload.
+/// An engine to run through a workload.
 struct Job<'a> {
     options: &'a Options,
     records: &'a Records,
     /// Bytes of all keys and values.
     bytes: u64,
     launcher: &'a Launcher,
-    /// Which of all engines it is.
+    /// Index of the engine in the list of engines.
     index: usize,
-    /// Where it builds.
+    /// Directory of its build.
     dir: PathBuf,
 }
 
 /// An engine that was built.
 enum Found {
-    /// It is open and warm, to be measured in turns with others.
+    /// Open and warm, to be measured interleaved with others.
     Open(Opened),
-    /// It was only built, or was measured past the page cache.
+    /// Only built, or measured past the page cache.
     Done(Figures),
 }
 
@@ -260,7 +261,7 @@ impl Job<'_> {
         let (warm, sum) = engine.warm()?;
         expected.check_sum(sum)?;
         figures.add("warm", warm);
-        // Before the lists of keys and times that the measurements hold.
+        // Before the measurements allocate lists of keys and times.
         let (own, mapped) = engine.memory()?;
         figures.add("memory own", own);
         figures.add("memory mapped", mapped);
@@ -268,8 +269,8 @@ impl Job<'_> {
         Ok(Found::Open(Opened { index, name, dir, engine, batches, figures }))
     }
 
-    /// Bytes that it may hold while it builds, and while it is open: a file of the records, which
-    /// some make twice as large, and the records or its budget.
+    /// Upper bound of its memory during the build and while it is open: a file of the records,
+    /// which some engines make twice as large, and the records or its budget.
     fn memory(&self) -> u64 {
         2 * self.bytes + self.bytes.min(BUDGET)
     }

@@ -1,5 +1,5 @@
-//! Engines that are open at the same time and measured in turns: what else the machine does, for a
-//! second or for minutes, is the same for all of them.
+//! Engines that are open at the same time and measured interleaved: interference from the machine,
+//! whether for a second or for minutes, affects all of them equally.
 
 use super::jobs::{Getter, Rate};
 use super::report::Figures;
@@ -8,15 +8,15 @@ use firndb_bench_protocol::Result;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// Keys of one call of a batch.
+/// Keys per batch.
 const BATCH: usize = 64;
-/// Bytes a get that may come from the disk all the same, as of a program that is read again: a page
-/// for a hundred gets.
+/// Bytes per get that may come from the disk all the same, for example for evicted program pages: a
+/// page per hundred gets.
 const TOLERATED: f64 = 40.0;
-/// Gets that are timed one by one in a round, at most.
+/// Maximum number of gets timed individually per round.
 const TIMED: usize = 500_000;
 
-/// Kinds of gets: their names, what the protocol calls them, and keys of one call.
+/// Kinds of gets: the name, the protocol's name, and the keys per call.
 const KINDS: [(&str, &str, usize); 6] = [
     ("present", "present", 1),
     ("handed", "handed", 1),
@@ -26,48 +26,48 @@ const KINDS: [(&str, &str, usize); 6] = [
     ("handed batch", "handed", BATCH),
 ];
 
-/// How often and how long each kind of get is measured.
+/// Number and duration of the measurements of each kind of get.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Turns of each kind in a pass.
+    /// Measurements of each kind per pass.
     pub rounds: usize,
-    /// Milliseconds of a turn.
+    /// Milliseconds per measurement.
     pub millis: u64,
 }
 
 /// An open engine, warm and compared with the generator.
 pub struct Opened {
-    /// Which of all engines it is.
+    /// Index of the engine in the list of engines.
     pub index: usize,
     /// Its name.
     pub name: String,
-    /// Where it built.
+    /// Directory of its build.
     pub dir: PathBuf,
     /// The process.
     pub engine: Getter,
-    /// Whether it takes batches.
+    /// Whether it supports batches.
     pub batches: bool,
-    /// What is known of it.
+    /// Its figures so far.
     pub figures: Figures,
 }
 
-/// The engines that are open.
+/// The open engines.
 #[derive(Default)]
 pub struct Turns(Vec<Opened>);
 
 impl Turns {
-    /// One more.
+    /// Adds an engine.
     pub fn push(&mut self, opened: Opened) -> Result<()> {
         let of = |what| opened.figures.get(what).unwrap_or(0.0);
         if of("memory own") >= of("disk") && of("memory mapped") < of("disk") / 2.0 {
-            // It holds all of its file itself: the page cache may have others instead.
+            // The engine holds its whole file in memory: the page cache can serve others.
             forget(&opened.dir)?;
         }
         self.0.push(opened);
         Ok(())
     }
 
-    /// Bytes of memory that they hold, and of files that they map.
+    /// Bytes of memory that the engines hold, including files that they map.
     pub fn held(&self) -> f64 {
         let of = |opened: &Opened, what| opened.figures.get(what).unwrap_or(0.0);
         let held = |opened| of(opened, "memory own") + of(opened, "memory mapped");
@@ -79,7 +79,7 @@ impl Turns {
         self.0.iter().map(|opened| &*opened.name).collect()
     }
 
-    /// Measures all of them, and tells which of all engines each is. An error if one had to read
+    /// Measures all engines and returns their figures by index. An error if one of them had to read
     /// from the disk.
     pub fn measure(
         mut self,
@@ -87,13 +87,13 @@ impl Turns {
         effort: Effort,
         expected: &mut Expected,
     ) -> Result<Vec<(usize, Figures)>> {
-        // What was built since may have taken memory from those that were open before.
+        // Builds since then may have evicted pages of engines opened earlier.
         for opened in &mut self.0 {
             let warmed = opened.engine.warm().and_then(|(_, sum)| expected.check_sum(sum));
             warmed.map_err(|e| format!("{}: {e}", opened.name))?;
         }
         for round in 0..effort.rounds.max(1) {
-            // There and back, so that none always comes after the same one.
+            // Alternate the direction, so that no engine always follows the same one.
             let order: Vec<usize> = match (pass + round) % 2 {
                 0 => (0..self.0.len()).rev().collect(),
                 _ => (0..self.0.len()).collect(),
@@ -106,7 +106,7 @@ impl Turns {
                 }
             }
             for (name, what, batch) in KINDS {
-                // Batches are shown of one thread.
+                // Batches are measured with one thread.
                 for threads in 1..=if batch == 1 { 2 } else { 1 } {
                     for &i in &order {
                         let opened = &mut self.0[i];
@@ -133,7 +133,7 @@ impl Opened {
         Ok(rate)
     }
 
-    /// Times gets one by one.
+    /// Times gets individually.
     fn times(&mut self, what: &'static str, effort: Effort, expected: &mut Expected) -> Result<()> {
         let latency = self.engine.latency(what, TIMED, 4 * effort.millis)?;
         expected.check_fold((what, latency.gets), latency.fold, &self.name)?;
@@ -150,7 +150,7 @@ impl Opened {
     }
 }
 
-/// Lets the page cache forget the files in a folder.
+/// Evicts the files in a folder from the page cache.
 fn forget(dir: &Path) -> Result<()> {
     for entry in dir.read_dir()? {
         let path = entry?.path();

@@ -30,7 +30,7 @@ pub fn bytes(value: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends the unscaled integer of a decimal, given in two's complement, most significant byte
-/// first. Redundant leading bytes are left out.
+/// first. Redundant leading bytes are omitted.
 pub fn decimal(big_endian: &[u8], out: &mut Vec<u8>) {
     let mut rest = big_endian;
     while let [first, second, ..] = rest
@@ -41,8 +41,8 @@ pub fn decimal(big_endian: &[u8], out: &mut Vec<u8>) {
     bytes(rest, out);
 }
 
-/// Begins a block of `items` items of an array or a map. Nothing for no items: a block of none is
-/// the [`end`].
+/// Starts a block of `items` items of an array or a map. Appends nothing if `items` is 0: an empty
+/// block is the [`end`].
 pub fn block(items: usize, out: &mut Vec<u8>) {
     if items > 0 {
         long(items as i64, out);

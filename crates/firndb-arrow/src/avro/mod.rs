@@ -17,16 +17,16 @@ pub use decode::Decoder;
 
 use serde_json::{Map, Value as Json, json};
 
-/// Most levels of nesting in a schema.
+/// Maximum nesting of a schema.
 pub const MAX_DEPTH: usize = 128;
 
-/// Most levels of nesting in a datum. One level of JSON in a [`Type::any`] takes four of them: the
+/// Maximum nesting of a datum. One level of JSON in a [`Type::any`] takes four levels: the
 /// reference to the type, its record, the union, and the array or map. The JSON parser accepts 127
 /// levels.
 pub const MAX_DATUM_DEPTH: usize = 4 * 128 + 8;
 
-/// Most items and fields in one datum that take no bytes: nulls, and records without fields. All
-/// others are limited by the length of the datum.
+/// Maximum number of items and fields in one datum that take no bytes: nulls, and records without
+/// fields. All others are limited by the length of the datum.
 pub const MAX_EMPTY_ITEMS: usize = 1 << 20;
 
 /// Name of the record type that holds any JSON value. The record itself takes no bytes.
@@ -66,7 +66,7 @@ pub enum Type {
     },
     /// An integer of any width times a negative power of ten.
     Decimal {
-        /// Most digits.
+        /// Maximum number of digits.
         precision: u32,
         /// Digits after the decimal point.
         scale: u32,

@@ -9,8 +9,8 @@ use arrow_array::{Array, ArrowPrimitiveType, PrimitiveArray};
 use arrow_schema::{DataType, TimeUnit};
 use std::collections::HashSet;
 
-/// An encoder of the values of a column, as [`avro_type`](crate::column::avro_type) has them: in a
-/// union with null if the column is nullable.
+/// An encoder of the values of a column in the type that [`avro_type`](crate::column::avro_type)
+/// gives: in a union with null if the column is nullable.
 ///
 /// # Errors
 ///

@@ -15,8 +15,8 @@ type Get<'a> = Box<dyn Fn(usize) -> Result<Value> + 'a>;
 /// The range of the items of a row in a column of lists.
 type ItemRange<'a> = Box<dyn Fn(usize) -> std::ops::Range<usize> + 'a>;
 
-/// Reads the rows of a record batch as documents of a schema. Columns that are not fields are left
-/// out.
+/// Reads the rows of a record batch as documents of a schema. Columns that are not fields are
+/// ignored.
 pub struct DocumentReader<'a> {
     columns: Vec<Column<'a>>,
     missing: Option<&'a Field>,

@@ -12,7 +12,7 @@ use firndb::{Error, ErrorKind, Result};
 use std::fmt;
 use std::sync::Arc;
 
-/// Most values of a column of a batch, and most bytes of their texts: offsets have 32 bits.
+/// Maximum number of values of a batch column, and of bytes of its texts: offsets have 32 bits.
 const COLUMN_MAX: usize = i32::MAX as usize;
 
 /// Builds record batches from documents. Documents are added one by one; the schema of all batches
@@ -30,7 +30,7 @@ impl BatchBuilder {
         BatchBuilder { fields: fields.to_vec(), columns, rows: 0 }
     }
 
-    /// Adds a document. Values of other fields, and the payload, are left out.
+    /// Adds a document. Values of other fields and the payload are ignored.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl BatchBuilder {
         self.rows == 0
     }
 
-    /// The batch of the documents so far. The next document begins another batch.
+    /// Returns the batch of the documents so far. The next document starts another batch.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! `firn search build`: a collection from files. All of it becomes visible, or nothing.
+//! `firn search build`: builds a collection from files. Publishes all rows in one change, or none.
 
 use super::load::{Chosen, Load, LoadArgs, Report};
 use super::parts::Parts;
@@ -71,8 +71,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// The collection in `dir`, if there is one; an error if there is and it must not be changed, or if
-/// none can be made.
+/// Opens the collection in `dir`; `None` if there is none. An error if there is one and the
+/// arguments do not allow changing it, or if `dir` cannot hold a collection.
 fn find_existing(dir: &Path, may_change: bool) -> Result<Option<Collection>> {
     let collection = match Collection::open(dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => {
@@ -82,7 +82,7 @@ fn find_existing(dir: &Path, may_change: bool) -> Result<Option<Collection>> {
         opened => opened?,
     };
     if may_change {
-        collection.check_changeable()?; // Before all rows are read.
+        collection.check_changeable()?; // Fails before any row is read.
     } else {
         let message = "there is a collection already; use --add for new partitions, --update to \
                        replace those of the same names, --replace to replace them all";
@@ -114,8 +114,8 @@ fn partition_of(args: &Args, document: &Document) -> String {
     partition_name(document.fields().find(|(name, _)| name == field).map(|(_, value)| value))
 }
 
-/// Publishes the partitions in one change; a collection that was created for it is removed on
-/// failure, and nothing that others put into the directory.
+/// Publishes the partitions in one change. On failure a collection that this command created is
+/// removed, but no file of another program in its directory.
 fn publish(args: &Args, dir: &Path, existing: Option<Collection>, parts: Parts) -> Result<Reader> {
     if let Some(collection) = existing {
         return Ok(change(args, &collection, parts)?);
@@ -123,7 +123,7 @@ fn publish(args: &Args, dir: &Path, existing: Option<Collection>, parts: Parts) 
     let dir_existed = dir.exists();
     let created = Collection::create(dir)?;
     let result = change(args, &created, parts);
-    // The failure is what matters; what cannot be removed does no harm.
+    // Reports the first error; what cannot be removed does no harm.
     if result.is_err() && created.withdraw().is_ok_and(|was_new| was_new && !dir_existed) {
         let _ = std::fs::remove_dir(dir);
     }

@@ -13,7 +13,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    // Written to memory first: the generator panics if its output is closed.
+    // Generated in memory first: the generator panics if its output is closed.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::Cli::command(), "firn", &mut script);
     let mut out = Out::new();

@@ -1,4 +1,4 @@
-//! `firn search export`: documents as CSV or JSON lines that `firn search build` reads again.
+//! `firn search export`: writes documents as CSV or JSON lines that `firn search build` reads back.
 
 use super::{fields_as_json, open, query_of, readable};
 use crate::failure::Result;
@@ -19,16 +19,16 @@ pub struct Args {
     /// The query: [CONDITION] [order by ...] [skip N] [limit N]. Empty: all documents.
     #[arg(allow_negative_numbers = true)]
     query: Vec<String>,
-    /// Form of the rows.
+    /// Format of the rows.
     #[arg(long, value_enum, default_value_t)]
     format: Form,
     /// Write these fields only (default: all that can be read back).
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
     fields: Option<Vec<String>>,
-    /// Write the payloads instead of fields, one a line.
+    /// Write the payloads instead of fields, one per line.
     #[arg(long, conflicts_with_all = ["fields", "format"])]
     payload: bool,
-    /// Stands between the values of a multi-valued field in CSV.
+    /// Separator of the values of a multi-valued field in CSV.
     #[arg(long, default_value_t = '|', value_name = "CHAR")]
     separator: char,
 }
@@ -38,7 +38,7 @@ enum Form {
     /// Comma-separated values with a header line.
     #[default]
     Csv,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Jsonl,
 }
 

@@ -1,4 +1,4 @@
-//! `firn search facets`: the most frequent values of fields among the documents of a condition.
+//! `firn search facets`: counts the most frequent values of fields among matching documents.
 
 use super::{filter_of, open};
 use crate::failure::Result;
@@ -19,10 +19,11 @@ pub struct Args {
     /// The fields whose values are counted.
     #[arg(long, value_delimiter = ',', required = true, value_name = "A,B")]
     by: Vec<String>,
-    /// Show this many values of each field at most.
+    /// Maximum number of values shown for each field.
     #[arg(long, default_value_t = 10, value_name = "N")]
     top: usize,
-    /// Count each field as if the condition did not restrict that field: what other choices give.
+    /// Count each field without the condition's terms on that field: the counts of alternative
+    /// choices.
     #[arg(long)]
     disjunctive: bool,
 }

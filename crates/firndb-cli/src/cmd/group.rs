@@ -1,4 +1,4 @@
-//! `firn search group`: groups of documents by one or two fields, with aggregates of others.
+//! `firn search group`: groups documents by one or two fields and aggregates others.
 
 use super::{filter_of, open};
 use crate::failure::Result;
@@ -24,7 +24,7 @@ pub struct Args {
     /// Fields to aggregate: average, minimum, maximum and sum of each.
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
     agg: Vec<String>,
-    /// Show the N largest groups only, the largest first.
+    /// Show only the N largest groups, largest first.
     #[arg(long, value_name = "N")]
     top: Option<usize>,
 }
@@ -51,7 +51,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(out.finish()?)
 }
 
-/// A row a group: keys, count, aggregates.
+/// One row per group: keys, count, aggregates.
 pub fn as_table(groups: &[Group], by: &GroupBy) -> Grid {
     let mut headers = by.fields.clone();
     headers.push("documents".to_string());

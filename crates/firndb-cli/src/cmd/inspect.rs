@@ -1,4 +1,4 @@
-//! `firn inspect`: what a file of FirnDB, or a log store, is, and where its bytes go.
+//! `firn inspect`: identifies a FirnDB file or a log store, and shows where its bytes go.
 
 use crate::failure::Result;
 use crate::output::{Grid, Out, size};
@@ -57,7 +57,7 @@ fn print(out: &mut Out, seen: &Inspection, sections: bool) -> Result<()> {
     Ok(())
 }
 
-/// A row an item, a column a fact.
+/// One row per item, one column per fact.
 fn items_as_table(items: &[InspectedItem]) -> Grid {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in items.iter().flat_map(|item| &item.facts) {
@@ -65,7 +65,7 @@ fn items_as_table(items: &[InspectedItem]) -> Grid {
             names.push(name);
         }
     }
-    let mut grid = Grid::new(["name", "size"].iter().chain(&names)).whole();
+    let mut grid = Grid::new(["name", "size"].iter().chain(&names)).untruncated();
     for item in items {
         let fact = |name: &&str| {
             let found = item.facts.iter().find(|(known, _)| known == name);

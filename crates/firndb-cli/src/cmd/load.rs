@@ -1,4 +1,4 @@
-//! Rows of files into documents: the part that `build`, `replace` and `index apply` share.
+//! Reads rows of files into documents: shared by `build`, `replace` and `index apply`.
 
 use crate::failure::{Failure, Result};
 use crate::output::{plural, thousands};
@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
 
-/// Rows that a schema is inferred from; the rest is checked against it.
+/// Number of rows that a schema is inferred from; later rows are checked against it.
 const SAMPLE: usize = 100_000;
 
-/// Bad rows that the report shows.
+/// Maximum number of bad rows shown in the report.
 const SHOWN: usize = 5;
 
-/// Rows of files, and the schema that they are read by.
+/// Rows of files, and the schema that they are read with.
 #[derive(clap::Args)]
 pub struct LoadArgs {
     #[command(flatten)]
@@ -42,25 +42,25 @@ pub struct RowArgs {
     /// Files, directories of files, or `-` for standard input; .gz and .zst are decompressed.
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
-    /// Form of the rows; auto goes by the file's name, then by its first line.
+    /// Format of the rows; auto goes by the file's name, then by its first line.
     #[arg(long, value_enum, default_value_t)]
     pub format: RowFormat,
-    /// Divides columns of CSV and TSV, for example ';' or '\t' (default: by the form).
+    /// Column separator of CSV and TSV, for example ';' or '\t' (default: by the format).
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
     pub delimiter: Option<u8>,
-    /// What to do about a row that does not fit.
+    /// What to do about a row that does not fit the schema.
     #[arg(long, value_enum, default_value_t)]
     pub on_error: OnError,
-    /// What a document gives back as it was: the row as JSON, nothing, or one column.
+    /// Payload of a document, returned unchanged: the row as JSON, nothing, or one column.
     #[arg(long, default_value = "row", value_name = "row|none|COLUMN")]
     pub payload: String,
-    /// Text that stands for "no value", beside the empty text (can be given several times).
+    /// Text that stands for "no value", in addition to the empty text (may be given several times).
     #[arg(long, value_name = "TEXT")]
     pub null: Vec<String>,
-    /// Stands between the values of a multi-valued field in CSV.
+    /// Separator of the values of a multi-valued field in CSV.
     #[arg(long, default_value_t = '|', value_name = "CHAR")]
     pub separator: char,
-    /// How texts give the bytes of fields of bytes.
+    /// How text represents the values of bytes fields.
     #[arg(long, value_enum, default_value_t)]
     pub bytes: BytesAs,
     /// Memory to build with, for example 512M or 4G.
@@ -68,7 +68,7 @@ pub struct RowArgs {
     pub memory: usize,
 }
 
-/// Form of the rows.
+/// Format of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RowFormat {
     /// By the file's name, else by its first line.
@@ -78,7 +78,7 @@ pub enum RowFormat {
     Csv,
     /// Tab-separated values with a header line.
     Tsv,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Jsonl,
 }
 
@@ -93,19 +93,19 @@ impl From<RowFormat> for Format {
     }
 }
 
-/// Form of the records.
+/// Format of the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RecordFormat {
     /// By the file's name, else by its first bytes; text if neither says anything.
     #[default]
     Auto,
-    /// A record a line: key, separator, value.
+    /// One record per line: key, separator, value.
     Text,
     /// Comma-separated values with a header line.
     Csv,
     /// Tab-separated values with a header line.
     Tsv,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Jsonl,
     /// Parquet.
     Parquet,
@@ -127,50 +127,50 @@ impl From<RecordFormat> for Format {
     }
 }
 
-/// How texts give the bytes of a field of bytes.
+/// How text represents the value of a bytes field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum BytesAs {
     /// The text's own bytes (UTF-8).
     #[default]
     Text,
-    /// Hexadecimal digits, two a byte, as `firn search export` writes them.
+    /// Hexadecimal digits, two per byte, as `firn search export` writes them.
     Hex,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OnError {
-    /// Stop, and leave everything as it was.
+    /// Stop, and change nothing.
     #[default]
     Stop,
-    /// Leave the row out, and report how many were left out.
+    /// Skip the row, and report how many were skipped.
     Skip,
 }
 
-/// The schema that rows are read by.
+/// The schema that rows are read with.
 pub struct Chosen {
     pub schema: Schema,
-    /// It was guessed from the first rows.
+    /// Whether it was inferred from the first rows.
     pub inferred: bool,
 }
 
-/// What became of the rows.
+/// Counts of rows read and skipped.
 #[derive(Default)]
 pub struct Report {
     pub rows: u64,
     pub skipped: u64,
 }
 
-/// Rows that do not fit: each ends the run, or is left out and told about at the end.
+/// Rows that do not fit. Each ends the run, or is skipped and reported at the end.
 pub struct BadRows {
     on_error: OnError,
     pub skipped: u64,
     first: Vec<String>,
 }
 
-/// Takes each document with the row it came from.
+/// Receives each document with the row it came from.
 pub type Sink<'a> = dyn FnMut(&Row, &Document) -> firndb::Result<()> + 'a;
 
-/// The rows of the inputs that a command names.
+/// The rows of a command's inputs.
 pub struct Load<'a> {
     args: &'a RowArgs,
     rows: Rows,
@@ -178,7 +178,7 @@ pub struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    /// Finds the inputs. Nothing is read yet.
+    /// Finds the inputs. Reads no rows yet.
     pub fn new(args: &'a RowArgs) -> Result<Load<'a>> {
         let inputs = expand(&args.inputs, DataFiles::Rows)?;
         let sizes: Option<Vec<u64>> = inputs.iter().map(|input| input.size()).collect();
@@ -221,8 +221,8 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Gives every row's document to `sink`. An error of `sink` of the kind `InvalidArgument` is
-    /// the row's; any other ends the run.
+    /// Passes each row's document to `sink`. An `InvalidArgument` of `sink` marks the row as bad;
+    /// any other error ends the run.
     pub fn run(self, chosen: &Chosen, sink: &mut Sink) -> Result<Report> {
         let args = self.args;
         let bytes = match args.bytes {
@@ -246,7 +246,7 @@ impl<'a> Load<'a> {
         Ok(report)
     }
 
-    /// Gives every row to `sink`, whose errors count as in [`Load::run`].
+    /// Passes each row to `sink`; its errors are handled as in [`Load::run`].
     pub fn each(self, sink: &mut dyn FnMut(&Row) -> firndb::Result<()>) -> Result<Report> {
         self.walk(&mut |row| sort_out(sink(&row), &row))
     }
@@ -273,10 +273,11 @@ impl<'a> Load<'a> {
     }
 }
 
-/// What became of a row. The outer error ends the run, the inner one concerns the row alone.
+/// The result of processing a row. The outer error ends the run, the inner one marks the row as
+/// bad.
 type Taken = Result<std::result::Result<(), BadRow>>;
 
-/// One row to the sink.
+/// Converts one row and passes it to the sink.
 fn take(typer: &mut Typer, row: Row, inferred: bool, sink: &mut Sink) -> Taken {
     let document = match typer.document(&row) {
         Ok(document) => document,
@@ -306,7 +307,7 @@ impl BadRows {
         BadRows { on_error, skipped: 0, first: Vec::new() }
     }
 
-    /// Notes a row that was left out; an error if the run is to stop.
+    /// Records a skipped row; an error if bad rows end the run.
     pub fn take(&mut self, bad: impl Display) -> firndb::Result<()> {
         if self.on_error == OnError::Stop {
             return Err(Error::invalid(bad.to_string()));
@@ -318,7 +319,7 @@ impl BadRows {
         Ok(())
     }
 
-    /// Says on standard error which of `rows` were left out.
+    /// Reports on standard error which of `rows` were skipped.
     pub fn print(&self, rows: u64) {
         if self.skipped == 0 {
             return;
@@ -331,19 +332,19 @@ impl BadRows {
     }
 }
 
-/// Reads a schema.
+/// Reads a schema from a file.
 pub fn schema_from_file(path: &Path) -> Result<Schema> {
     let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
     Schema::from_toml(&text).map_err(|error| Failure::in_text(error.in_file(path), &text))
 }
 
-/// Reads a size of memory, at least 1 MiB.
+/// Parses a memory size of at least 1 MiB.
 pub fn parse_size(text: &str) -> std::result::Result<usize, String> {
     let bytes = parse_bytes(text)?;
     if bytes < 1 << 20 { Err("at least 1M is needed".to_string()) } else { Ok(bytes) }
 }
 
-/// Reads a size such as `512M`, `4G`, `1GiB` or a number of bytes.
+/// Parses a size such as `512M`, `4G`, `1GiB` or a number of bytes.
 pub fn parse_bytes(text: &str) -> std::result::Result<usize, String> {
     let wrong = || format!("`{text}` is not a size; write for example 512M or 4G");
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -359,8 +360,8 @@ pub fn parse_bytes(text: &str) -> std::result::Result<usize, String> {
     number.checked_mul(1 << shift).ok_or_else(wrong)
 }
 
-/// A bar over `bytes` of input on a terminal, or a spinner if the size is not known; elsewhere
-/// nothing.
+/// A progress bar over `bytes` of input, or a spinner if the size is unknown. Hidden if standard
+/// error is not a terminal.
 pub fn progress_bar(bytes: Option<u64>) -> ProgressBar {
     let (bar, template) = match bytes {
         Some(bytes) => {
@@ -375,8 +376,8 @@ pub fn progress_bar(bytes: Option<u64>) -> ProgressBar {
     bar
 }
 
-/// Reads records. Panics of parsers on damaged files are errors about these files, so the panic
-/// hook does not print them.
+/// Reads records. Panics of third-party parsers on damaged files are reported as errors of these
+/// files, so the panic hook does not print them.
 pub fn read_records(inputs: &[Input], options: RecordOptions) -> firndb::Result<RecordReader> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
@@ -390,7 +391,7 @@ pub fn read_records(inputs: &[Input], options: RecordOptions) -> firndb::Result<
     RecordReader::new(inputs, options)
 }
 
-/// Advances a bar by the bytes that are read.
+/// A callback that advances the bar by the bytes read.
 pub fn advance(bar: &ProgressBar) -> Progress {
     let bar = bar.clone();
     Progress::new(move |bytes| bar.inc(bytes))
@@ -401,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_with_their_units() {
+    fn sizes_are_parsed_with_their_units() {
         assert_eq!(parse_size("512M"), Ok(512 << 20));
         assert_eq!(parse_size("1GiB"), Ok(1 << 30));
         assert_eq!(parse_size("2097152"), Ok(2 << 20));

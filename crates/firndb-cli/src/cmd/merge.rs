@@ -1,4 +1,4 @@
-//! `firn search merge`: several partitions become one, without the source documents.
+//! `firn search merge`: joins several partitions into one, without the source documents.
 
 use super::require_partitions;
 use crate::failure::Result;
@@ -12,10 +12,10 @@ use std::path::PathBuf;
 pub struct Args {
     /// Directory of the collection.
     dir: PathBuf,
-    /// The partitions to join; they are gone afterwards.
+    /// The partitions to join; they are removed.
     #[arg(required = true, num_args = 1..)]
     names: Vec<String>,
-    /// Name of the partition they become; it may be one of theirs.
+    /// Name of the joined partition; it may be one of theirs.
     #[arg(long, value_name = "NAME")]
     into: String,
 }

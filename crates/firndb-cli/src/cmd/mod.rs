@@ -1,4 +1,4 @@
-//! The commands. This file holds what several of them share: opening, and reading queries.
+//! The commands, and what they share: opening collections and parsing queries.
 
 pub mod build;
 pub mod catalog;
@@ -53,7 +53,7 @@ pub enum Search {
     Partitions(partitions::Args),
     /// Join partitions into one.
     Merge(merge::Args),
-    /// Join small partitions that rest, under a policy.
+    /// Join small partitions that no longer change, under a policy.
     Compact(compact::Args),
     /// Replace a partition by rows of files.
     Replace(replace::Args),
@@ -83,18 +83,18 @@ impl Search {
     }
 }
 
-/// The language of conditions, in short, below the help of the commands that take one.
+/// A short description of the condition language, below the help of commands that take one.
 pub const CONDITIONS: &str = "\
 Conditions:
-  FIELD = VALUE              also != < <= > >=; several values: true if one of them is so
+  FIELD = VALUE              also != < <= > >=; several values: true if one of them matches
   FIELD between A and B      both ends included
   FIELD in (A, B, ...)       not in, not between, not prefix likewise
-  FIELD prefix 'abc'         texts that begin so; like 'abc%' is the same
+  FIELD prefix 'abc'         texts that begin with abc; like 'abc%' is the same
   exists FIELD               is not null; `is null` for the others
   FIELD                      a bool field that is true
   not C, C and C, C or C     `and` binds closer than `or`; parentheses as usual
 Texts stand in single quotes, numbers and true/false do not; times: '2013-07-01T10:00:00Z'.
-docs/search.md tells the rest.";
+See docs/search.md for the rest.";
 
 /// Opens a collection, or a stand-alone partition file, for reading with all processors.
 pub fn open(path: &Path) -> firndb::Result<Reader> {
@@ -105,17 +105,17 @@ pub fn open(path: &Path) -> firndb::Result<Reader> {
     Ok(reader.with_threads(std::thread::available_parallelism().map_or(1, usize::from)))
 }
 
-/// Reads a query; no text is every document.
+/// Parses a query; an empty text matches every document.
 pub fn query_of(text: &str, schema: &Schema) -> Result<Query> {
     parse_query(text, Some(schema)).map_err(|error| Failure::in_text(error, text))
 }
 
-/// Reads a condition; no text is every document.
+/// Parses a condition; an empty text matches every document.
 pub fn filter_of(text: &str, schema: &Schema) -> Result<Filter> {
     parse_filter(text, Some(schema)).map_err(|error| Failure::in_text(error, text))
 }
 
-/// The fields whose values can be read back by document.
+/// The fields whose values can be read back from a document.
 pub fn readable(schema: &Schema) -> Vec<&str> {
     let fields = schema.fields().iter();
     fields.filter(|f| f.roles.stored || f.roles.sortable).map(|f| f.name.as_str()).collect()

@@ -1,4 +1,4 @@
-//! `firn search partitions`: names, documents and sizes.
+//! `firn search partitions`: lists names, documents and sizes.
 
 use super::open;
 use crate::failure::Result;

@@ -1,5 +1,5 @@
-//! Partitions under construction, within bounded memory: what does not fit is written to files
-//! beside the collection and becomes further partitions.
+//! Builds several partitions within bounded memory. What exceeds the limit is written to files in a
+//! temporary folder next to the collection and becomes further partitions.
 
 use firndb::search::{Change, Document, MAX_DOCUMENTS, PartitionBuilder, Schema};
 use firndb::{Error, ErrorKind, Result};
@@ -9,28 +9,29 @@ use std::hash::{BuildHasher, RandomState};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Partitions that one build may make: each has dictionaries of its own.
+/// Maximum number of partitions of one build: each has its own dictionaries.
 const MAX_PARTITIONS: usize = 4096;
 
-/// Documents between two looks at the memory in use.
+/// Documents between two checks of the memory in use.
 const INTERVAL: usize = 256;
 
 /// The partitions of one build, by name.
 pub struct Parts {
     schema: Schema,
     memory: usize,
-    /// Documents that one of them may have.
+    /// Maximum number of documents of a partition.
     most: u32,
     open: BTreeMap<String, PartitionBuilder>,
-    /// Partitions that are in files already; of one name the first, and those that continue it.
+    /// Partitions already written to files; of each name the first, and those that continue it.
     written: Vec<(String, PathBuf)>,
     folder: Folder,
-    /// Documents, and bytes of their payloads, since the last look at the memory in use.
+    /// Documents, and bytes of their payloads, since the last check of the memory in use.
     since: (usize, usize),
 }
 
 impl Parts {
-    /// Partitions of `schema` that take `memory` bytes together; files wait beside `collection`.
+    /// Partitions of `schema` within `memory` bytes in total; files are written next to
+    /// `collection`.
     pub fn new(schema: &Schema, memory: usize, collection: &Path) -> Parts {
         Parts {
             schema: schema.clone(),
@@ -38,12 +39,12 @@ impl Parts {
             most: MAX_DOCUMENTS,
             open: BTreeMap::new(),
             written: Vec::new(),
-            folder: Folder::beside(collection),
+            folder: Folder::next_to(collection),
             since: (0, 0),
         }
     }
 
-    /// Adds a document to the partition of this name. An `InvalidArgument` concerns the document
+    /// Adds a document to the partition of this name. An `InvalidArgument` concerns this document
     /// alone.
     pub fn add(&mut self, name: &str, document: &Document) -> Result<()> {
         if self.open.get(name).is_some_and(|builder| builder.len() == self.most) {
@@ -59,7 +60,7 @@ impl Parts {
                 );
                 return Err(Error::new(ErrorKind::Failed, message));
             }
-            // The limit is kept here, for all partitions together.
+            // This type enforces the limit, over all partitions together.
             let mut builder = PartitionBuilder::new(self.schema.clone()).memory_limit(usize::MAX);
             builder.add(document)?;
             self.open.insert(name.to_string(), builder);
@@ -87,7 +88,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Writes a partition to a file; what comes for it then is a further partition.
+    /// Writes a partition to a file; later documents of its name start a further partition.
     fn write_out(&mut self, name: &str) -> Result<()> {
         if let Some(builder) = self.open.remove(name) {
             let file = self.folder.path()?.join(self.written.len().to_string());
@@ -97,8 +98,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Puts all partitions into a change, in the place of those of their names. What did not fit
-    /// into one continues it.
+    /// Adds all partitions to a change, replacing those of the same names. Partitions that exceeded
+    /// the limit are continued by further ones.
     pub fn put_all(mut self, change: &mut Change) -> Result<()> {
         let mut put = BTreeSet::new();
         for (name, file) in &self.written {
@@ -116,7 +117,7 @@ impl Parts {
         Ok(())
     }
 
-    /// `AlreadyExists` if one of these names is one of the partitions to be.
+    /// `AlreadyExists` if one of these names is that of a partition to be written.
     pub fn check_new(&self, names: &[&str]) -> Result<()> {
         let mut new = self.written.iter().map(|(name, _)| name).chain(self.open.keys());
         match new.find(|name| names.contains(&name.as_str())) {
@@ -129,26 +130,26 @@ impl Parts {
     }
 }
 
-/// A folder for files on their way into the collection: made when it is needed, removed at the end.
-/// What processes left that were killed goes with the next one that works beside the collection.
+/// A temporary folder for partition files, created on first use and removed at the end. Folders of
+/// killed processes are removed by the next build into the same collection.
 struct Folder {
     path: PathBuf,
-    /// Held for as long as the folder is in use, once it is made.
+    /// Held while the folder is in use, once it is created.
     lock: Option<File>,
 }
 
-/// The file in a folder that its process has locked.
+/// The file in a folder that the owning process has locked.
 const LOCK: &str = "lock";
-/// Hexadecimal digits at the end of the name of a folder.
+/// Hexadecimal digits at the end of a folder's name.
 const DIGITS: usize = 16;
 
 impl Folder {
-    fn beside(collection: &Path) -> Folder {
+    fn next_to(collection: &Path) -> Folder {
         let name = collection.file_name().unwrap_or_default().to_string_lossy();
         let prefix = format!(".{name}.firn-");
         remove_leftovers(collection, &prefix);
-        // The name is random, so no other user can have created the folder in advance, to read
-        // what is written there or to redirect it by a symbolic link.
+        // The name is random, so no other user can create the folder in advance to read what is
+        // written there or to redirect it by a symbolic link.
         let random = RandomState::new().hash_one(0u8);
         let name = format!("{prefix}{}-{random:0DIGITS$x}", std::process::id());
         Folder { path: collection.with_file_name(name), lock: None }
@@ -182,7 +183,7 @@ fn remove_leftovers(collection: &Path, prefix: &str) {
     }
 }
 
-/// The process in the name of a folder, behind what all of them begin with.
+/// The process id in the name of a folder, after the common prefix.
 fn process_of(rest: &str) -> Option<u32> {
     let (id, random) = rest.split_once('-')?;
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
@@ -190,8 +191,8 @@ fn process_of(rest: &str) -> Option<u32> {
     id.parse().ok().filter(|_| is_random)
 }
 
-/// Whether there is no process of this number here. It may be there elsewhere, if directories are
-/// shared; and where nobody tells, the lock alone has to.
+/// Whether this machine has no process of this id. On a shared directory the process may run on
+/// another machine; there, and where the system has no process list, only the lock protects it.
 fn is_gone(id: u32) -> bool {
     let processes = Path::new("/proc");
     !processes.join("self").exists() || !processes.join(id.to_string()).exists()
@@ -207,7 +208,7 @@ fn is_locked(path: &Path) -> bool {
 impl Drop for Folder {
     fn drop(&mut self) {
         if self.lock.is_some() {
-            // What cannot be removed is a waste of space and nothing worse.
+            // What cannot be removed only wastes space.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
@@ -219,10 +220,11 @@ mod tests {
     use firndb::search::Collection;
 
     #[test]
-    fn folders_are_their_owners_alone_and_their_names_cannot_be_foretold() {
+    fn folders_are_private_and_have_unpredictable_names() {
         use std::os::unix::fs::PermissionsExt;
-        let beside = std::env::temp_dir().join(format!("firndb-folder-{}/c", std::process::id()));
-        let mut folders = [Folder::beside(&beside), Folder::beside(&beside)];
+        let collection =
+            std::env::temp_dir().join(format!("firndb-folder-{}/c", std::process::id()));
+        let mut folders = [Folder::next_to(&collection), Folder::next_to(&collection)];
         assert_ne!(folders[0].path, folders[1].path);
         for folder in &mut folders {
             let made = folder.path().unwrap().to_path_buf();
@@ -231,15 +233,15 @@ mod tests {
             let process = process_of(name.strip_prefix(".c.firn-").unwrap());
             assert_eq!(process, Some(std::process::id()));
         }
-        // A folder that stands there already is not taken, whatever its name was.
+        // An existing folder of the same name is not taken over.
         let mut third = Folder { path: folders[0].path.clone(), lock: None };
         assert_eq!(third.path().unwrap_err().kind(), ErrorKind::AlreadyExists);
         drop(folders);
-        fs::remove_dir(beside.parent().unwrap()).unwrap();
+        fs::remove_dir(collection.parent().unwrap()).unwrap();
     }
 
     #[test]
-    fn what_is_too_much_for_one_partition_goes_to_the_next() {
+    fn documents_over_the_limit_go_to_the_next_partition() {
         let dir = std::env::temp_dir().join(format!("firndb-parts-{}", std::process::id()));
         let schema = Schema::from_toml("[fields]\nid = \"u64 full\"\n").unwrap();
         let mut parts = Parts::new(&schema, 1 << 30, &dir);

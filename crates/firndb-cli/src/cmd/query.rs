@@ -1,4 +1,4 @@
-//! `firn search query`: the documents that satisfy a condition, in an order, a page at a time.
+//! `firn search query`: prints matching documents in an order, one page at a time.
 
 use super::{fields_as_json, open, query_of, readable};
 use crate::failure::Result;
@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Documents a page has unless the query or the command line says otherwise.
+/// Default page size, unless the query or the command line gives one.
 const PAGE: u64 = 10;
 
 /// Find documents: firn search query flights "carrier = 'UA' order by dep_delay desc limit 5"
@@ -22,22 +22,22 @@ pub struct Args {
     /// documents.
     #[arg(allow_negative_numbers = true)]
     query: Vec<String>,
-    /// Show these fields only.
+    /// Show only these fields.
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
     fields: Option<Vec<String>>,
-    /// Show the payload too; without --fields the payload alone.
+    /// Show the payload too; without --fields only the payload.
     #[arg(long)]
     payload: bool,
     /// Also count all documents that satisfy the condition.
     #[arg(long)]
     count: bool,
-    /// Return this many documents at most (default 10, or the query's own limit).
+    /// Maximum number of documents (default 10, or the query's own limit).
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// Return all documents.
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// Go on after the page that gave this token (`skip` is ignored).
+    /// Continue after the page that gave this token (`skip` is ignored).
     #[arg(long, value_name = "TOKEN")]
     after: Option<String>,
 }
@@ -96,7 +96,7 @@ fn build_query(args: &Args, reader: &Reader) -> Result<Query> {
     Ok(query)
 }
 
-/// The fields to show: those asked for, else all, those of the query's order first.
+/// The fields to show: the requested ones, else all, those of the query's order first.
 fn shown_fields(args: &Args, reader: &Reader, query: &Query) -> Result<Vec<String>> {
     let all = readable(reader.schema());
     if let Some(fields) = &args.fields {
@@ -119,7 +119,7 @@ fn shown_fields(args: &Args, reader: &Reader, query: &Query) -> Result<Vec<Strin
     Ok(fields)
 }
 
-/// The token of the page after this one; `None` if this page is the last.
+/// The token of the next page; `None` if this page is the last.
 fn next_token(reader: &Reader, query: &Query, page: &Page) -> Result<Option<String>> {
     let full = query.limit.is_some_and(|limit| page.hits.len() as u64 == limit);
     match page.hits.last() {
@@ -128,7 +128,7 @@ fn next_token(reader: &Reader, query: &Query, page: &Page) -> Result<Option<Stri
     }
 }
 
-/// JSON as it is, other text as a string, other bytes as hexadecimal text.
+/// The payload as JSON: JSON unchanged, other text as a string, other bytes in hexadecimal.
 fn payload_as_json(bytes: &[u8]) -> Json {
     match (serde_json::from_slice(bytes), std::str::from_utf8(bytes)) {
         (Ok(json), _) => json,
@@ -137,7 +137,7 @@ fn payload_as_json(bytes: &[u8]) -> Json {
     }
 }
 
-/// Prints the page and returns how many fields found no room on the terminal.
+/// Prints the page and returns how many fields did not fit on the terminal.
 fn print_table(
     out: &mut Out,
     args: &Args,
@@ -160,10 +160,10 @@ fn print_table(
         }
         Ok(row)
     };
-    // The first rows tell how many columns fit; of a page of any size only these are kept.
+    // The first rows decide how many columns fit; only these rows are kept in memory.
     let (first, rest) = page.hits.split_at(page.hits.len().min(100));
     let rows = first.iter().map(row_of).collect::<firndb::Result<Vec<Vec<String>>>>()?;
-    // Fields that were asked for are shown whatever the terminal.
+    // Requested fields are shown whatever the width of the terminal.
     let width = terminal_width().filter(|_| args.fields.is_none());
     let shown = width.map_or(headers.len(), |width| columns_that_fit(&headers, &rows, width));
     if shown > 0 {

@@ -1,4 +1,4 @@
-//! `firn search remove`: takes partitions out of a collection.
+//! `firn search remove`: removes partitions from a collection.
 
 use super::require_partitions;
 use crate::failure::Result;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// Remove partitions: firn search remove flights 2013-01
 ///
-/// What did not fit into a partition NAME when it was built (NAME.2, NAME.3, ...) goes with it.
+/// The continuations of a partition NAME (NAME.2, NAME.3, ...) are removed with it.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the collection.
@@ -28,7 +28,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let mut names: Vec<&String> = args.names.iter().collect();
     names.sort_by_key(|name| name.len());
     for name in names {
-        // A partition that continues one of the others, which has a shorter name, is gone already.
+        // A continuation of one of the other names, which is shorter, is already removed.
         if change.names().contains(&name.as_str()) || !before.contains(name) {
             change.remove(name)?;
         }

@@ -1,4 +1,4 @@
-//! `firn search replace`: a partition becomes the rows of files, while readers go on.
+//! `firn search replace`: replaces a partition by rows of files, while readers keep working.
 
 use super::load::{Load, LoadArgs};
 use super::require_partitions;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// Replace a partition: firn search replace flights 2013-07 july.csv
 ///
-/// What did not fit into a partition NAME when it was built (NAME.2, NAME.3, ...) goes with it.
+/// The continuations of a partition NAME (NAME.2, NAME.3, ...) are replaced with it.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the collection.
@@ -24,7 +24,7 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let collection = Collection::open(&args.dir)?;
-    collection.check_changeable()?; // Before all rows are read.
+    collection.check_changeable()?; // Fails before any row is read.
     let before = collection.reader();
     require_partitions(&before, std::slice::from_ref(&args.name))?;
     let mut load = Load::new(&args.load.rows)?;
@@ -32,7 +32,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let mut builder = PartitionBuilder::new(chosen.schema.clone()).memory_limit(usize::MAX);
     let report = load.run(&chosen, &mut |_, document| {
         if builder.memory() > args.load.rows.memory {
-            // Not a matter of this row, so not one that --on-error skip passes over.
+            // Not an error of this row, so --on-error skip does not apply.
             let message = "the partition needs more memory than --memory gives";
             return Err(Error::new(ErrorKind::Failed, message));
         }

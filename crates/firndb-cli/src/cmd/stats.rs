@@ -1,4 +1,4 @@
-//! `firn search stats`: how large a collection is, what its fields are and what is in them.
+//! `firn search stats`: shows the size of a collection, its fields and their contents.
 
 use super::open;
 use crate::failure::Result;
@@ -14,7 +14,7 @@ pub struct Args {
     dir: PathBuf,
 }
 
-/// What is in a field; `None` where its roles do not tell.
+/// Statistics of a field; `None` where its roles do not provide them.
 struct FieldStats {
     distinct: Option<u64>,
     missing: Option<u64>,
@@ -74,7 +74,7 @@ fn field_stats(reader: &Reader, field: &Field) -> firndb::Result<FieldStats> {
     Ok(stats)
 }
 
-/// The roles of a field by the names that schemas use.
+/// The roles of a field, named as in schemas.
 fn roles(field: &Field) -> Vec<&'static str> {
     let roles = field.roles;
     let named =

@@ -1,5 +1,5 @@
-//! `firn verify`: every byte of a file, of a collection's current partitions, of a log store, or of
-//! an index, is checked.
+//! `firn verify`: checks every byte of a file, of a collection's current partitions, of a log
+//! store, or of an index.
 
 use super::load::progress_bar;
 use crate::failure::Result;

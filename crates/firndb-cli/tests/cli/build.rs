@@ -1,6 +1,6 @@
 //! `firn search build`: formats, compression, schemas, bad rows, existing collections.
 
-use super::{Place, ROWS, csv, jsonl};
+use super::{ROWS, Sandbox, csv, jsonl};
 use std::io::Write;
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -9,305 +9,308 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Everything in a collection, in an order that does not depend on how it was built.
-fn content(place: &Place, dir: &str) -> String {
-    place.firn(&format!("search export {dir} 'all order by id' --format jsonl")).ok().out
+/// The content of a collection, in an order that does not depend on how it was built.
+fn content(sandbox: &Sandbox, dir: &str) -> String {
+    sandbox.firn(&format!("search export {dir} 'all order by id' --format jsonl")).ok().out
 }
 
-/// A build that is killed leaves its folder; builds whose processes live keep theirs.
+/// A killed build leaves its folder. The next build removes it, but not those of live processes.
 #[test]
-fn leftovers_of_builds_that_were_killed_are_removed_by_the_next() {
-    let place = Place::new();
-    place.write("data.csv", csv());
-    // No process has such a number on Linux: they end at 4,194,304.
+fn the_next_build_removes_leftovers_of_killed_builds() {
+    let sandbox = Sandbox::new();
+    sandbox.write("data.csv", csv());
+    // No process has this id on Linux: ids end at 4,194,304.
     let random = "0123456789abcdef";
     let of = |process: &str| format!(".c.firn-{process}-{random}");
     let (gone, elsewhere) = (&*of("4294967295"), &*of("4294967294"));
     let alive = of(&std::process::id().to_string());
     let not_ours = [".c.firn-", ".c.firn-4294967295", &of("4294967295x"), &of("4294967295")[..30]];
-    let beside = format!(".d.firn-4294967295-{random}");
-    let others = [&[&*alive, elsewhere, &*beside], &not_ours[..]].concat();
+    let sibling = format!(".d.firn-4294967295-{random}");
+    let others = [&[&*alive, elsewhere, &*sibling], &not_ours[..]].concat();
     for dir in others.iter().chain([&gone]) {
-        std::fs::create_dir(place.path(dir)).unwrap();
-        place.write(&format!("{dir}/lock"), "");
-        place.write(&format!("{dir}/1.part.firn"), "half a partition");
+        std::fs::create_dir(sandbox.path(dir)).unwrap();
+        sandbox.write(&format!("{dir}/lock"), "");
+        sandbox.write(&format!("{dir}/1.part.firn"), "half a partition");
     }
-    let lock = std::fs::File::open(place.path(elsewhere).join("lock")).unwrap();
+    let lock = std::fs::File::open(sandbox.path(elsewhere).join("lock")).unwrap();
     lock.lock().unwrap();
-    place.firn("search build data.csv -o c").ok();
-    assert!(!place.path(gone).exists());
-    assert!(others.iter().all(|dir| place.path(dir).join("1.part.firn").exists()));
+    sandbox.firn("search build data.csv -o c").ok();
+    assert!(!sandbox.path(gone).exists());
+    assert!(others.iter().all(|dir| sandbox.path(dir).join("1.part.firn").exists()));
     drop(lock);
-    std::fs::remove_dir_all(place.path("c")).unwrap();
-    place.firn("search build data.csv -o c").ok();
-    assert!(!place.path(elsewhere).exists());
+    std::fs::remove_dir_all(sandbox.path("c")).unwrap();
+    sandbox.firn("search build data.csv -o c").ok();
+    assert!(!sandbox.path(elsewhere).exists());
 }
 
-/// A build that waits for its input while others come first.
+/// A build that waits for its input while other processes create files.
 #[test]
-fn a_build_that_fails_leaves_what_others_made() {
-    let place = Place::new();
+fn a_failed_build_keeps_files_of_other_processes() {
+    let sandbox = Sandbox::new();
     let rows = csv();
-    place.write("data.csv", &rows);
-    let slow = place.firn_while("search build - -o c", rows.as_bytes(), || {
-        place.firn("search build data.csv -o c").ok();
-        place.write("c/notes.txt", "mine");
+    sandbox.write("data.csv", &rows);
+    let slow = sandbox.firn_while("search build - -o c", rows.as_bytes(), || {
+        sandbox.firn("search build data.csv -o c").ok();
+        sandbox.write("c/notes.txt", "mine");
     });
     slow.fails(4, "there is a collection already");
-    assert_eq!(place.firn("search count c").ok().out, format!("{ROWS}\n"));
-    assert!(place.path("c/notes.txt").exists());
+    assert_eq!(sandbox.firn("search count c").ok().out, format!("{ROWS}\n"));
+    assert!(sandbox.path("c/notes.txt").exists());
 
-    place.firn("search build data.csv -o d --partition a/b").fails(2, "a/b");
-    assert!(!place.path("d").exists(), "what it made itself is gone");
-    std::fs::create_dir(place.path("d")).unwrap();
-    place.firn("search build data.csv -o d --partition a/b").fails(2, "a/b");
-    assert_eq!(std::fs::read_dir(place.path("d")).unwrap().count(), 0);
-    place.firn("search build data.csv -o d").ok();
+    sandbox.firn("search build data.csv -o d --partition a/b").fails(2, "a/b");
+    assert!(!sandbox.path("d").exists(), "what it made itself is gone");
+    std::fs::create_dir(sandbox.path("d")).unwrap();
+    sandbox.firn("search build data.csv -o d --partition a/b").fails(2, "a/b");
+    assert_eq!(std::fs::read_dir(sandbox.path("d")).unwrap().count(), 0);
+    sandbox.firn("search build data.csv -o d").ok();
 }
 
 #[test]
-fn values_that_differ_have_partitions_that_differ() {
-    let place = Place::new();
+fn different_values_go_to_different_partitions() {
+    let sandbox = Sandbox::new();
     let long = "x".repeat(120);
     let cities = ["\u{6771}\u{4eac}", "\u{5927}\u{962a}", "Malm\u{f6}", "Malm_", "", "none"];
     let cities = cities.map(str::to_string).into_iter().chain(["a", "b"].map(|x| long.clone() + x));
     let rows: String = cities.enumerate().map(|(n, city)| format!("{city},{n}\n")).collect();
-    place.write("a.csv", format!("city,n\n{rows}"));
-    place.firn("search build a.csv -o c --partition-by city").ok();
-    assert_eq!(place.firn("search partitions c --json").ok().json().len(), 8);
-    place.write("b.csv", "city,n\n\u{6771}\u{4eac},10\n");
-    place.firn("search build b.csv -o c --partition-by city --update").ok();
-    assert_eq!(place.firn("search count c").ok().out, "8\n");
-    assert_eq!(place.firn("search count c 'n = 10'").ok().out, "1\n");
+    sandbox.write("a.csv", format!("city,n\n{rows}"));
+    sandbox.firn("search build a.csv -o c --partition-by city").ok();
+    assert_eq!(sandbox.firn("search partitions c --json").ok().json().len(), 8);
+    sandbox.write("b.csv", "city,n\n\u{6771}\u{4eac},10\n");
+    sandbox.firn("search build b.csv -o c --partition-by city --update").ok();
+    assert_eq!(sandbox.firn("search count c").ok().out, "8\n");
+    assert_eq!(sandbox.firn("search count c 'n = 10'").ok().out, "1\n");
 }
 
 #[test]
 fn numbers_keep_all_their_digits() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let numbers = "{\"x\":400159382.06231236,\"big\":99999999999999999999,\"id\":1}\n";
-    place.write("a.jsonl", numbers);
-    place.firn("search build a.jsonl -o c").ok();
-    assert_eq!(place.firn("search count c 'x = 400159382.06231236'").ok().out, "1\n");
-    assert_eq!(place.firn("search count c 'big = \"99999999999999999999\"'").ok().out, "1\n");
-    assert_eq!(place.firn("search query c --payload").ok().out, numbers);
-    let shown = place.firn("search query c --payload --json").ok().out;
+    sandbox.write("a.jsonl", numbers);
+    sandbox.firn("search build a.jsonl -o c").ok();
+    assert_eq!(sandbox.firn("search count c 'x = 400159382.06231236'").ok().out, "1\n");
+    assert_eq!(sandbox.firn("search count c 'big = \"99999999999999999999\"'").ok().out, "1\n");
+    assert_eq!(sandbox.firn("search query c --payload").ok().out, numbers);
+    let shown = sandbox.firn("search query c --payload --json").ok().out;
     assert_eq!(shown.matches("400159382.06231236").count(), 2, "{shown}");
-    place.write("b.csv", "id\n9007199254740993\n9007199254740992\n0.5\n");
-    place.firn("search build b.csv -o d").ok();
-    assert_eq!(place.firn("search count d 'id = \"9007199254740993\"'").ok().out, "1\n");
+    sandbox.write("b.csv", "id\n9007199254740993\n9007199254740992\n0.5\n");
+    sandbox.firn("search build b.csv -o d").ok();
+    assert_eq!(sandbox.firn("search count d 'id = \"9007199254740993\"'").ok().out, "1\n");
 }
 
 #[test]
-fn csv_that_is_not_what_it_seems_is_refused() {
-    let place = Place::new();
-    place.write("open.csv", "id,x\n1,a\n2,\"oops\n3,c\n");
-    let run = place.firn("search build open.csv -o c --on-error skip");
+fn ambiguous_csv_is_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.write("open.csv", "id,x\n1,a\n2,\"oops\n3,c\n");
+    let run = sandbox.firn("search build open.csv -o c --on-error skip");
     run.fails(2, "open.csv:3: a quote in this row is not closed");
-    place.write("semi.csv", "id;x\n1;a\n");
-    place.firn("search build semi.csv -o c").fails(2, "say --delimiter \';\'");
-    place.firn("search build semi.csv -o c --delimiter ;").ok();
-    assert_eq!(place.firn("search export c").ok().out, "id,x\n1,a\n");
-    place.write("rows.parquet", "PAR1rest");
-    place.firn("search build rows.parquet -o e").fails(2, "firn table build` reads Parquet");
+    sandbox.write("semi.csv", "id;x\n1;a\n");
+    sandbox.firn("search build semi.csv -o c").fails(2, "say --delimiter \';\'");
+    sandbox.firn("search build semi.csv -o c --delimiter ;").ok();
+    assert_eq!(sandbox.firn("search export c").ok().out, "id,x\n1,a\n");
+    sandbox.write("rows.parquet", "PAR1rest");
+    sandbox.firn("search build rows.parquet -o e").fails(2, "firn table build` reads Parquet");
 }
 
 #[test]
 fn every_format_and_compression_gives_the_same_collection() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let (csv, tsv) = (csv(), csv().replace(',', "\t"));
-    place.write("plain.csv", &csv);
-    place.write("packed.csv.gz", gzip(&csv));
-    // Compression is told by the content, whatever the name.
-    place.write("packed.csv", zstd::encode_all(csv.as_bytes(), 1).unwrap());
-    place.write("tabs", &tsv);
-    place.write("lines.jsonl.zst", zstd::encode_all(jsonl().as_bytes(), 1).unwrap());
-    place.write("windows.csv", csv.replace('\n', "\r\n"));
-    place.firn("search build plain.csv -o plain").ok();
-    let expected = content(&place, "plain");
+    sandbox.write("plain.csv", &csv);
+    sandbox.write("packed.csv.gz", gzip(&csv));
+    // Compression is detected by the content, whatever the name.
+    sandbox.write("packed.csv", zstd::encode_all(csv.as_bytes(), 1).unwrap());
+    sandbox.write("tabs", &tsv);
+    sandbox.write("lines.jsonl.zst", zstd::encode_all(jsonl().as_bytes(), 1).unwrap());
+    sandbox.write("windows.csv", csv.replace('\n', "\r\n"));
+    sandbox.firn("search build plain.csv -o plain").ok();
+    let expected = content(&sandbox, "plain");
     assert_eq!(expected.lines().count() as u64, ROWS);
     for input in ["packed.csv.gz", "packed.csv", "tabs", "lines.jsonl.zst", "windows.csv"] {
-        place.firn(&format!("search build {input} -o of-{input}")).ok();
-        assert_eq!(content(&place, &format!("of-{input}")), expected, "{input}");
+        sandbox.firn(&format!("search build {input} -o of-{input}")).ok();
+        assert_eq!(content(&sandbox, &format!("of-{input}")), expected, "{input}");
     }
     for (input, name) in [(csv.as_bytes(), "a"), (&gzip(&jsonl()), "b"), (tsv.as_bytes(), "c")] {
-        place.firn_with(&format!("search build - -o stdin-{name}"), input).ok();
-        assert_eq!(content(&place, &format!("stdin-{name}")), expected);
+        sandbox.firn_with(&format!("search build - -o stdin-{name}"), input).ok();
+        assert_eq!(content(&sandbox, &format!("stdin-{name}")), expected);
     }
 }
 
 #[test]
 fn directories_and_several_files_are_read_in_order() {
-    let place = Place::new();
-    std::fs::create_dir_all(place.path("in/deep")).unwrap();
-    place.write("in/b.csv", "id,x\n2,b\n");
-    place.write("in/deep/c.jsonl", "{\"id\":3,\"x\":\"c\"}\n");
-    place.write("in/README", "not data");
-    place.write("a.csv", "id,x\n1,a\n");
-    let built = place.firn("search build a.csv in -o c --json").ok().json();
+    let sandbox = Sandbox::new();
+    std::fs::create_dir_all(sandbox.path("in/deep")).unwrap();
+    sandbox.write("in/b.csv", "id,x\n2,b\n");
+    sandbox.write("in/deep/c.jsonl", "{\"id\":3,\"x\":\"c\"}\n");
+    sandbox.write("in/README", "not data");
+    sandbox.write("a.csv", "id,x\n1,a\n");
+    let built = sandbox.firn("search build a.csv in -o c --json").ok().json();
     assert_eq!((&built[0]["documents"], &built[0]["partitions"]), (&3.into(), &1.into()));
-    assert!(content(&place, "c").starts_with("{\"id\":1,\"x\":\"a\"}\n{\"id\":2"));
-    std::fs::create_dir_all(place.path("empty")).unwrap();
-    place.firn("search build empty -o d").fails(2, "holds no data file");
-    place.firn("search build nowhere.csv -o d").fails(3, "nowhere.csv");
+    assert!(content(&sandbox, "c").starts_with("{\"id\":1,\"x\":\"a\"}\n{\"id\":2"));
+    std::fs::create_dir_all(sandbox.path("empty")).unwrap();
+    sandbox.firn("search build empty -o d").fails(2, "holds no data file");
+    sandbox.firn("search build nowhere.csv -o d").fails(3, "nowhere.csv");
 }
 
 #[test]
-fn an_inferred_schema_can_be_given_back() {
-    let place = Place::new();
-    place.write("data.csv", csv());
-    let inferred = place.firn("search build data.csv --infer").ok().out;
+fn an_inferred_schema_can_be_used_as_input() {
+    let sandbox = Sandbox::new();
+    sandbox.write("data.csv", csv());
+    let inferred = sandbox.firn("search build data.csv --infer").ok().out;
     for field in ["id", "region", "price", "day", "rating", "ok"] {
         assert!(inferred.contains(&format!("name = \"{field}\"")), "{inferred}");
     }
     assert!(inferred.contains("type = \"timestamp\"") && inferred.contains("type = \"bool\""));
-    place.write("schema.toml", &inferred);
-    place.firn("search build data.csv -o a --schema schema.toml").ok();
-    place.firn("search build data.csv -o b").ok();
-    assert_eq!(content(&place, "a"), content(&place, "b"));
+    sandbox.write("schema.toml", &inferred);
+    sandbox.firn("search build data.csv -o a --schema schema.toml").ok();
+    sandbox.firn("search build data.csv -o b").ok();
+    assert_eq!(content(&sandbox, "a"), content(&sandbox, "b"));
 }
 
 #[test]
-fn a_bad_schema_is_shown_with_its_place() {
-    let place = Place::new();
-    place.write("data.csv", csv());
-    place.write("schema.toml", "[fields]\nid = \"i46 full\"\n");
-    let run = place.firn("search build data.csv -o c --schema schema.toml").fails(2, "schema.toml");
+fn a_schema_error_shows_its_position() {
+    let sandbox = Sandbox::new();
+    sandbox.write("data.csv", csv());
+    sandbox.write("schema.toml", "[fields]\nid = \"i46 full\"\n");
+    let run =
+        sandbox.firn("search build data.csv -o c --schema schema.toml").fails(2, "schema.toml");
     assert!(run.err.contains("i46") && run.err.contains('^'), "{}", run.err);
-    assert!(!place.path("c").exists());
+    assert!(!sandbox.path("c").exists());
 }
 
 #[test]
-fn a_row_that_does_not_fit_stops_the_build_and_leaves_nothing() {
-    let place = Place::new();
-    place.write("data.csv", csv() + "x,north,1,2024-01-01,1,true\n7,north\n");
-    place.write("schema.toml", "[fields]\nid = \"i64 full\"\nregion = \"string full\"\n");
-    let run = place.firn("search build data.csv -o c --schema schema.toml");
+fn a_bad_row_stops_the_build_and_leaves_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("data.csv", csv() + "x,north,1,2024-01-01,1,true\n7,north\n");
+    sandbox.write("schema.toml", "[fields]\nid = \"i64 full\"\nregion = \"string full\"\n");
+    let run = sandbox.firn("search build data.csv -o c --schema schema.toml");
     let run = run.fails(2, "data.csv:602: column `id`: `x` is not of type i64");
     assert!(run.err.starts_with("error: ") && run.out.is_empty());
-    assert!(!place.path("c").exists());
+    assert!(!sandbox.path("c").exists());
 
-    let run = place.firn("search build data.csv -o c --schema schema.toml --on-error skip").ok();
+    let run = sandbox.firn("search build data.csv -o c --schema schema.toml --on-error skip").ok();
     assert!(run.err.contains("skipped 2 of 602 rows"), "{}", run.err);
     assert!(run.err.contains("data.csv:603: the row has 2 values"), "{}", run.err);
     assert!(run.err.contains("note: column `price`"), "{}", run.err);
-    assert_eq!(place.firn("search count c").ok().out, format!("{ROWS}\n"));
+    assert_eq!(sandbox.firn("search count c").ok().out, format!("{ROWS}\n"));
 }
 
 #[test]
-fn json_lines_that_are_wrong_name_their_line() {
-    let place = Place::new();
-    place.write("data.jsonl", "{\"id\":1}\n{\"id\":\n{\"id\":[[1]]}\n");
-    place.firn("search build data.jsonl -o c").fails(2, "data.jsonl:2: the line is not a JSON");
-    let run = place.firn("search build data.jsonl -o c --on-error skip").ok();
+fn json_errors_name_their_line() {
+    let sandbox = Sandbox::new();
+    sandbox.write("data.jsonl", "{\"id\":1}\n{\"id\":\n{\"id\":[[1]]}\n");
+    sandbox.firn("search build data.jsonl -o c").fails(2, "data.jsonl:2: the line is not a JSON");
+    let run = sandbox.firn("search build data.jsonl -o c --on-error skip").ok();
     assert!(run.err.contains("data.jsonl:3: column `id`: an array"), "{}", run.err);
 }
 
 #[test]
-fn a_member_that_comes_twice_is_a_bad_row() {
-    // The parser keeps the last of two values without a word; CSV refuses two columns of one name.
-    let place = Place::new();
-    place.write("a.jsonl", "{\"id\":1,\"v\":1}\n{\"id\":2,\"v\":1,\"v\":2}\n{\"id\":3,\"v\":1}\n");
+fn a_duplicate_json_member_is_a_bad_row() {
+    // The parser silently keeps the last of two values; CSV refuses two columns of one name.
+    let sandbox = Sandbox::new();
+    sandbox
+        .write("a.jsonl", "{\"id\":1,\"v\":1}\n{\"id\":2,\"v\":1,\"v\":2}\n{\"id\":3,\"v\":1}\n");
     let message = "a.jsonl:2: an object has the member `v` twice";
     for command in [
         "search build a.jsonl -o c",
         "table build -i a.jsonl -o t --key id",
         "log load l a.jsonl --key id",
     ] {
-        place.firn(command).fails(2, message);
-        let run = place.firn(&format!("{command} --on-error skip")).ok();
+        sandbox.firn(command).fails(2, message);
+        let run = sandbox.firn(&format!("{command} --on-error skip")).ok();
         assert!(run.err.contains(message), "{command}: {}", run.err);
     }
-    assert_eq!(place.firn("search count c").ok().out, "2\n");
-    place.firn("table get t 2").fails(3, "");
-    place.firn("log get l 2").fails(3, "");
+    assert_eq!(sandbox.firn("search count c").ok().out, "2\n");
+    sandbox.firn("table get t 2").fails(3, "");
+    sandbox.firn("log get l 2").fails(3, "");
 }
 
 #[test]
-fn numbers_of_json_are_taken_as_those_of_csv() {
-    let place = Place::new();
-    // `-0` makes the column a double, and `1e-400` a text, which an f64 would take for 0.
-    place.write("a.jsonl", "{\"id\":1,\"x\":-0,\"y\":0.5}\n{\"id\":2,\"x\":7,\"y\":1e-400}\n");
-    place.write("a.csv", "id,x,y\n1,-0,0.5\n2,7,1e-400\n");
+fn numbers_in_json_are_read_as_in_csv() {
+    let sandbox = Sandbox::new();
+    // `-0` makes the column a double, and `1e-400` a text, since an f64 would round it to 0.
+    sandbox.write("a.jsonl", "{\"id\":1,\"x\":-0,\"y\":0.5}\n{\"id\":2,\"x\":7,\"y\":1e-400}\n");
+    sandbox.write("a.csv", "id,x,y\n1,-0,0.5\n2,7,1e-400\n");
     for form in ["jsonl", "csv"] {
-        place.firn(&format!("table build -i a.{form} -o {form}.t --key id")).ok();
-        let get = |key| place.firn(&format!("table get {form}.t {key} --json")).ok().json();
+        sandbox.firn(&format!("table build -i a.{form} -o {form}.t --key id")).ok();
+        let get = |key| sandbox.firn(&format!("table get {form}.t {key} --json")).ok().json();
         assert_eq!(get(1)[0]["value"]["x"].as_f64().map(f64::to_bits), Some((-0.0f64).to_bits()));
         assert_eq!(
             (&get(1)[0]["value"]["y"], &get(2)[0]["value"]["y"]),
             (&"0.5".into(), &"1e-400".into())
         );
-        place.firn(&format!("search build a.{form} -o {form}.c")).ok();
-        let fields = place.firn(&format!("search export {form}.c 'order by id'")).ok().out;
-        // A collection has but one zero.
+        sandbox.firn(&format!("search build a.{form} -o {form}.c")).ok();
+        let fields = sandbox.firn(&format!("search export {form}.c 'order by id'")).ok().out;
+        // A collection has only one zero.
         assert_eq!(fields, "id,x,y\n1,0.0,0.5\n2,7.0,1e-400\n", "{form}");
     }
-    // So it is with a schema: integers have but one zero, and what is refused is refused in both.
-    place.write("s.toml", "[fields]\nid = \"i64 full\"\nx = \"i64 full\"\ny = \"f64 full\"\n");
+    // The same with a schema: integers have one zero, and both formats refuse the same values.
+    sandbox.write("s.toml", "[fields]\nid = \"i64 full\"\nx = \"i64 full\"\ny = \"f64 full\"\n");
     for form in ["jsonl", "csv"] {
         let command = format!("search build a.{form} -o {form}.d --schema s.toml");
-        let run = place.firn(&command);
+        let run = sandbox.firn(&command);
         run.fails(2, &format!("a.{form}:{}: column `y`: `1e", if form == "csv" { 3 } else { 2 }));
-        place.firn(&format!("{command} --on-error skip")).ok();
-        assert_eq!(place.firn(&format!("search count {form}.d 'x = 0'")).ok().out, "1\n");
+        sandbox.firn(&format!("{command} --on-error skip")).ok();
+        assert_eq!(sandbox.firn(&format!("search count {form}.d 'x = 0'")).ok().out, "1\n");
     }
 }
 
 #[test]
 fn lists_become_multi_valued_fields() {
-    let place = Place::new();
-    place.write("data.jsonl", "{\"id\":1,\"t\":[\"a\",\"b\"]}\n{\"id\":2,\"t\":[]}\n{\"id\":3}\n");
-    place.firn("search build data.jsonl -o c").ok();
-    assert_eq!(place.firn("search count c 't = \"b\"'").ok().out, "1\n");
-    assert_eq!(place.firn("search count c 'not exists t'").ok().out, "2\n");
-    assert!(content(&place, "c").starts_with("{\"id\":1,\"t\":[\"a\",\"b\"]}\n{\"id\":2}\n"));
+    let sandbox = Sandbox::new();
+    sandbox
+        .write("data.jsonl", "{\"id\":1,\"t\":[\"a\",\"b\"]}\n{\"id\":2,\"t\":[]}\n{\"id\":3}\n");
+    sandbox.firn("search build data.jsonl -o c").ok();
+    assert_eq!(sandbox.firn("search count c 't = \"b\"'").ok().out, "1\n");
+    assert_eq!(sandbox.firn("search count c 'not exists t'").ok().out, "2\n");
+    assert!(content(&sandbox, "c").starts_with("{\"id\":1,\"t\":[\"a\",\"b\"]}\n{\"id\":2}\n"));
 }
 
 #[test]
 fn payloads_are_rows_columns_or_nothing() {
-    let place = Place::new();
-    place.write("data.csv", "id,text\n1,hello\n2,\n");
+    let sandbox = Sandbox::new();
+    sandbox.write("data.csv", "id,text\n1,hello\n2,\n");
     let payload = |how: &str| {
-        place.firn(&format!("search build data.csv -o {how} --payload {how}")).ok();
-        place.firn(&format!("search query {how} --payload")).ok().out
+        sandbox.firn(&format!("search build data.csv -o {how} --payload {how}")).ok();
+        sandbox.firn(&format!("search query {how} --payload")).ok().out
     };
     assert_eq!(payload("row"), "{\"id\":1,\"text\":\"hello\"}\n{\"id\":2}\n");
     assert_eq!(payload("text"), "hello\n\n");
     assert_eq!(payload("none"), "\n\n");
-    let run = place.firn("search build data.csv -o d --payload nothing");
+    let run = sandbox.firn("search build data.csv -o d --payload nothing");
     run.fails(2, "column `nothing`: the payload's column is not in the row");
 }
 
 #[test]
 fn bytes_are_texts_or_hexadecimal_digits() {
-    let place = Place::new();
-    place.write(
+    let sandbox = Sandbox::new();
+    sandbox.write(
         "schema.toml",
         "[fields]\nid = \"i64 full\"\nb = \"bytes filterable stored multi\"\n",
     );
-    place.write("data.csv", "id,b\n1,00ff|7e\n2,\n3,C0\n");
+    sandbox.write("data.csv", "id,b\n1,00ff|7e\n2,\n3,C0\n");
     let options = "--schema schema.toml --payload none";
-    place.firn(&format!("search build data.csv -o c {options} --bytes hex")).ok();
-    assert_eq!(place.firn("search count c 'b = x\"00ff\" and b = x\"7e\"'").ok().out, "1\n");
-    // What is exported is read again, from both forms.
+    sandbox.firn(&format!("search build data.csv -o c {options} --bytes hex")).ok();
+    assert_eq!(sandbox.firn("search count c 'b = x\"00ff\" and b = x\"7e\"'").ok().out, "1\n");
+    // Exports of both formats can be built again.
     for format in ["csv", "jsonl"] {
-        let out = place.firn(&format!("search export c --format {format}")).ok().out;
-        place.write(&format!("again.{format}"), &out);
+        let out = sandbox.firn(&format!("search export c --format {format}")).ok().out;
+        sandbox.write(&format!("again.{format}"), &out);
         let command = format!("search build again.{format} -o {format} {options} --bytes hex");
-        place.firn(&command).ok();
-        let again = place.firn(&format!("search export {format} --format {format}")).ok().out;
+        sandbox.firn(&command).ok();
+        let again = sandbox.firn(&format!("search export {format} --format {format}")).ok().out;
         assert_eq!(again, out);
     }
-    place.firn(&format!("search build data.csv -o t {options}")).ok();
-    assert_eq!(place.firn("search count t 'b = \"00ff\"'").ok().out, "1\n");
-    place.write("bad.csv", "id,b\n1,0g\n");
-    let run = place.firn(&format!("search build bad.csv -o d {options} --bytes hex"));
+    sandbox.firn(&format!("search build data.csv -o t {options}")).ok();
+    assert_eq!(sandbox.firn("search count t 'b = \"00ff\"'").ok().out, "1\n");
+    sandbox.write("bad.csv", "id,b\n1,0g\n");
+    let run = sandbox.firn(&format!("search build bad.csv -o d {options} --bytes hex"));
     run.fails(2, "bad.csv:2: column `b`: `0g` is not hexadecimal digits, two a byte");
 }
 
 #[test]
 fn a_float_does_not_round_whole_numbers() {
-    let place = Place::new();
-    place.write("schema.toml", "[fields]\nn = \"f64 full\"\n");
+    let sandbox = Sandbox::new();
+    sandbox.write("schema.toml", "[fields]\nn = \"f64 full\"\n");
     for (file, row) in [("a.csv", "n\n"), ("a.jsonl", "")] {
         let number = |n: &str| match row {
             "" => format!("{{\"n\":{n}}}\n"),
@@ -319,12 +322,12 @@ fn a_float_does_not_round_whole_numbers() {
             ("98765432109876543210", 2),
             ("98765432109876543210.0", 0),
         ] {
-            place.write(file, format!("{row}{}", number(n)));
-            let run = place.firn(&format!("search build {file} -o c --schema schema.toml"));
+            sandbox.write(file, format!("{row}{}", number(n)));
+            let run = sandbox.firn(&format!("search build {file} -o c --schema schema.toml"));
             match code {
                 0 => {
                     run.ok();
-                    std::fs::remove_dir_all(place.path("c")).unwrap();
+                    std::fs::remove_dir_all(sandbox.path("c")).unwrap();
                 }
                 _ => drop(run.fails(2, "is not of type f64, which would round this whole number")),
             }
@@ -334,84 +337,84 @@ fn a_float_does_not_round_whole_numbers() {
 
 #[test]
 fn an_existing_collection_is_changed_only_if_asked() {
-    let place = Place::with_collection();
-    place.write("more.csv", "id,region,price,day,rating,ok\n9000,west,1,2024-01-01,1,true\n");
-    place.firn("search build more.csv -o c").fails(4, "there is a collection already");
-    place.firn("search build more.csv -o c --add --partition north").fails(4, "partition north");
-    let count = || place.firn("search count c").ok().out.trim().parse::<u64>().unwrap();
+    let sandbox = Sandbox::with_collection();
+    sandbox.write("more.csv", "id,region,price,day,rating,ok\n9000,west,1,2024-01-01,1,true\n");
+    sandbox.firn("search build more.csv -o c").fails(4, "there is a collection already");
+    sandbox.firn("search build more.csv -o c --add --partition north").fails(4, "partition north");
+    let count = || sandbox.firn("search count c").ok().out.trim().parse::<u64>().unwrap();
     assert_eq!(count(), ROWS);
-    place.firn("search build more.csv -o c --add --partition-by region").ok();
+    sandbox.firn("search build more.csv -o c --add --partition-by region").ok();
     assert_eq!(count(), ROWS + 1);
-    place.firn("search build more.csv -o c --update --partition north").ok();
+    sandbox.firn("search build more.csv -o c --update --partition north").ok();
     assert_eq!(count(), ROWS * 2 / 3 + 2);
-    place.firn("search build more.csv -o c --replace").ok();
+    sandbox.firn("search build more.csv -o c --replace").ok();
     assert_eq!(count(), 1);
-    std::fs::create_dir_all(place.path("other")).unwrap();
-    place.write("other/file", "x");
-    place.firn("search build more.csv -o other").fails(4, "not empty");
-    std::fs::create_dir_all(place.path("index/log")).unwrap();
-    place.firn("search build more.csv -o index").fails(4, "not empty: it has `log`");
+    std::fs::create_dir_all(sandbox.path("other")).unwrap();
+    sandbox.write("other/file", "x");
+    sandbox.firn("search build more.csv -o other").fails(4, "not empty");
+    std::fs::create_dir_all(sandbox.path("index/log")).unwrap();
+    sandbox.firn("search build more.csv -o index").fails(4, "not empty: it has `log`");
 }
 
 #[test]
-fn what_exceeds_the_memory_becomes_further_partitions() {
-    let place = Place::new();
+fn documents_over_the_memory_limit_become_further_partitions() {
+    let sandbox = Sandbox::new();
     let mut rows = "id,name\n".to_string();
     for id in 0..20_000 {
         rows += &format!("{id},a name of its own {id}\n");
     }
-    place.write("data.csv", rows);
-    let built = place.firn("search build data.csv -o c --memory 1M --json").ok().json();
+    sandbox.write("data.csv", rows);
+    let built = sandbox.firn("search build data.csv -o c --memory 1M --json").ok().json();
     assert_eq!(built[0]["documents"], 20_000);
-    let names = place.firn("search partitions c --json").ok().json();
+    let names = sandbox.firn("search partitions c --json").ok().json();
     assert!(names.len() > 1 && names[0]["name"] == "main" && names[1]["name"] == "main.2");
-    place.firn("search build data.csv -o whole").ok();
-    assert_eq!(content(&place, "c"), content(&place, "whole"));
-    // Nothing is left of the files that waited.
-    assert_eq!(std::fs::read_dir(&place.0).unwrap().count(), 3);
+    sandbox.firn("search build data.csv -o whole").ok();
+    assert_eq!(content(&sandbox, "c"), content(&sandbox, "whole"));
+    // No temporary file is left.
+    assert_eq!(std::fs::read_dir(&sandbox.0).unwrap().count(), 3);
 }
 
 #[test]
 fn rows_after_the_sample_are_checked_against_the_inferred_schema() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let mut rows = "n\n".to_string() + &"1\n".repeat(100_001);
     rows += "\"\"\n1.5\n";
-    place.write("data.csv", &rows);
-    let run = place.firn("search build data.csv -o c").fails(2, "data.csv:100004: column `n`");
+    sandbox.write("data.csv", &rows);
+    let run = sandbox.firn("search build data.csv -o c").fails(2, "data.csv:100004: column `n`");
     assert!(run.err.contains("`1.5` is not of type i64") && run.err.contains("--schema"));
-    let run = place.firn("search build data.csv --infer").fails(2, "data.csv:100004");
-    place.write("schema.toml", run.out.replace("i64", "f64"));
-    place.firn("search build data.csv -o c --schema schema.toml").ok();
-    assert_eq!(place.firn("search count c 'n > 1'").ok().out, "1\n");
+    let run = sandbox.firn("search build data.csv --infer").fails(2, "data.csv:100004");
+    sandbox.write("schema.toml", run.out.replace("i64", "f64"));
+    sandbox.firn("search build data.csv -o c --schema schema.toml").ok();
+    assert_eq!(sandbox.firn("search count c 'n > 1'").ok().out, "1\n");
 
     let rows = "{\"n\":1}\n".repeat(100_001) + "{\"n\":1,\"m\":2}\n";
-    place.write("data.jsonl", rows);
-    place.firn("search build data.jsonl -o d").fails(2, "data.jsonl:100002: column `m`");
+    sandbox.write("data.jsonl", rows);
+    sandbox.firn("search build data.jsonl -o d").fails(2, "data.jsonl:100002: column `m`");
 }
 
 #[test]
-fn order_nulls_and_separators_are_chosen() {
-    let place = Place::new();
-    place.write("data.csv", "id;name;t\n2;b;x/y\n1;?;\n3;a;y\n".replace(';', ","));
+fn order_nulls_and_separators_are_options() {
+    let sandbox = Sandbox::new();
+    sandbox.write("data.csv", "id;name;t\n2;b;x/y\n1;?;\n3;a;y\n".replace(';', ","));
     let schema = "[fields]\nid = \"i64 full\"\nname = \"string full nullable\"\n\
                   t = \"string filterable stored multi\"\n";
-    place.write("schema.toml", schema);
+    sandbox.write("schema.toml", schema);
     let options = "--schema schema.toml --null ? --separator /";
-    place.firn(&format!("search build data.csv -o c {options} --order '-id'")).ok();
-    let out = place.firn("search export c --separator /").ok().out;
+    sandbox.firn(&format!("search build data.csv -o c {options} --order '-id'")).ok();
+    let out = sandbox.firn("search export c --separator /").ok().out;
     assert_eq!(out, "id,name,t\n3,a,y\n2,b,x/y\n1,,\n");
-    let run = place.firn(&format!("search build data.csv -o d {options} --order 'id, nam'"));
+    let run = sandbox.firn(&format!("search build data.csv -o d {options} --order 'id, nam'"));
     assert!(run.fails(2, "`name`").err.contains("^^^"));
 }
 
 #[test]
 fn a_truncated_archive_is_an_error_that_names_the_file() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let packed = gzip(&csv());
-    place.write("data.csv.gz", &packed[..packed.len() / 2]);
-    place.firn("search build data.csv.gz -o c").fails(8, "data.csv.gz: cannot read");
+    sandbox.write("data.csv.gz", &packed[..packed.len() / 2]);
+    sandbox.firn("search build data.csv.gz -o c").fails(8, "data.csv.gz: cannot read");
     let packed = zstd::encode_all(csv().as_bytes(), 1).unwrap();
-    place.write("data.csv.zst", &packed[..packed.len() - 1]);
-    place.firn("search build data.csv.zst -o c").fails(8, "data.csv.zst: cannot read");
-    assert!(!place.path("c").exists());
+    sandbox.write("data.csv.zst", &packed[..packed.len() - 1]);
+    sandbox.firn("search build data.csv.zst -o c").fails(8, "data.csv.zst: cannot read");
+    assert!(!sandbox.path("c").exists());
 }

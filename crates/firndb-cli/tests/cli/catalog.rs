@@ -1,72 +1,72 @@
-//! `firn catalog`: versions are published, compared, cleaned and taken out again.
+//! `firn catalog`: versions are published, compared, removed and pulled.
 
-use super::Place;
+use super::Sandbox;
 use serde_json::json;
 use std::fs;
 
 /// A collection of two partitions and a table.
-fn place() -> Place {
-    let place = Place::new();
-    place.write("a.csv", "id,city\n1,Oslo\n2,Bergen\n");
-    place.write("b.csv", "id,city\n3,Oslo\n");
-    place.firn("search build a.csv b.csv -o docs --partition-by city").ok();
-    place.write("words.csv", "key,value\none,1\ntwo,2\n");
-    place
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.csv", "id,city\n1,Oslo\n2,Bergen\n");
+    sandbox.write("b.csv", "id,city\n3,Oslo\n");
+    sandbox.firn("search build a.csv b.csv -o docs --partition-by city").ok();
+    sandbox.write("words.csv", "key,value\none,1\ntwo,2\n");
+    sandbox
 }
 
 #[test]
-fn versions_come_and_go() {
-    let place = place();
-    let first = place.firn("catalog publish c docs docs --json").ok().json();
+fn versions_are_published_and_removed() {
+    let sandbox = sandbox();
+    let first = sandbox.firn("catalog publish c docs docs --json").ok().json();
     assert_eq!((&first[0]["version"], &first[0]["kind"]), (&json!(1), &json!("collection")));
     assert_eq!(first[0]["files"], first[0]["files_sent"]);
-    let again = place.firn("catalog publish c docs docs --label why=again").ok();
+    let again = sandbox.firn("catalog publish c docs docs --label why=again").ok();
     assert!(again.out.starts_with("docs: version 2"), "{}", again.out);
     assert!(again.out.contains("0 of them new (0 B)"), "{}", again.out);
-    let partition = place.firn("search partitions docs --json").ok().json()[0]["name"].clone();
-    place.firn(&format!("search remove docs {}", partition.as_str().unwrap())).ok();
-    place.firn("catalog publish c docs docs").ok();
+    let partition = sandbox.firn("search partitions docs --json").ok().json()[0]["name"].clone();
+    sandbox.firn(&format!("search remove docs {}", partition.as_str().unwrap())).ok();
+    sandbox.firn("catalog publish c docs docs").ok();
 
-    let diff = place.firn("catalog diff c docs 2 --json").ok().json();
+    let diff = sandbox.firn("catalog diff c docs 2 --json").ok().json();
     let changes = diff[0]["changes"].as_array().unwrap();
     assert!(changes.iter().any(|c| c["name"] == partition && c["bytes_after"].is_null()));
     assert_eq!(diff[0]["after"], 3);
-    assert!(place.firn("catalog diff c docs 2 3").ok().out.contains("removed"));
-    let shown = place.firn("catalog show c docs 2 --json").ok().json();
+    assert!(sandbox.firn("catalog diff c docs 2 3").ok().out.contains("removed"));
+    let shown = sandbox.firn("catalog show c docs 2 --json").ok().json();
     assert_eq!((&shown[0]["labels"]["why"], &shown[0]["parent"]), (&json!("again"), &json!(1)));
-    assert!(place.firn("catalog show c docs 2").ok().out.contains("label      why=again"));
+    assert!(sandbox.firn("catalog show c docs 2").ok().out.contains("label      why=again"));
 
-    place.firn("catalog rollback c docs 2").ok();
-    place.firn("catalog pin c docs 1 --note first").ok();
-    place.firn("catalog pin c docs 1").fails(4, "pinned already");
-    let listed = place.firn("catalog ls c docs --json").ok().json();
+    sandbox.firn("catalog rollback c docs 2").ok();
+    sandbox.firn("catalog pin c docs 1 --note first").ok();
+    sandbox.firn("catalog pin c docs 1").fails(4, "pinned already");
+    let listed = sandbox.firn("catalog ls c docs --json").ok().json();
     let pinned: Vec<_> = listed.iter().map(|line| line["pinned"].as_bool().unwrap()).collect();
     assert_eq!(pinned, [true, false, false, false]);
-    assert!(place.firn("catalog ls c docs").ok().out.contains("as version 2"));
-    let said = place.firn("catalog gc c --keep 1 --grace 0 --dry-run --json").ok().json();
+    assert!(sandbox.firn("catalog ls c docs").ok().out.contains("as version 2"));
+    let said = sandbox.firn("catalog gc c --keep 1 --grace 0 --dry-run --json").ok().json();
     assert_eq!(said[0]["versions"], json!([2, 3]));
-    place.firn("catalog gc c --keep 1 --grace 0").ok();
-    place.firn("catalog pin c docs 1 --remove").ok();
-    let done = place.firn("catalog gc c docs --keep 1 --grace 0 --json").ok().json();
+    sandbox.firn("catalog gc c --keep 1 --grace 0").ok();
+    sandbox.firn("catalog pin c docs 1 --remove").ok();
+    let done = sandbox.firn("catalog gc c docs --keep 1 --grace 0 --json").ok().json();
     assert_eq!(done[0]["versions"], json!([1]));
-    let names = place.firn("catalog ls c --json").ok().json();
+    let names = sandbox.firn("catalog ls c --json").ok().json();
     assert_eq!((names.len(), &names[0]["version"]), (1, &json!(4)));
-    place.firn("catalog verify c docs").ok();
+    sandbox.firn("catalog verify c docs").ok();
 }
 
 #[test]
-fn a_version_is_taken_out_as_it_was() {
-    let place = place();
-    place.firn("catalog publish c docs docs").ok();
-    place.firn("catalog pull c docs copy").ok();
-    let count = |dir: &str| place.firn(&format!("search count {dir}")).ok().out;
+fn a_pulled_version_is_identical() {
+    let sandbox = sandbox();
+    sandbox.firn("catalog publish c docs docs").ok();
+    sandbox.firn("catalog pull c docs copy").ok();
+    let count = |dir: &str| sandbox.firn(&format!("search count {dir}")).ok().out;
     assert_eq!(count("copy"), count("docs"));
-    place.firn("verify copy").ok();
-    place.firn("catalog pull c docs copy").ok();
-    place.firn("catalog pull c docs .").fails(4, "choose another one");
-    place.firn("catalog watch c docs cache --versions 1").ok();
-    // A damaged object is found, and does not come out; publishing with `--verify` mends it.
-    let files = place.path("c/docs/files");
+    sandbox.firn("verify copy").ok();
+    sandbox.firn("catalog pull c docs copy").ok();
+    sandbox.firn("catalog pull c docs .").fails(4, "choose another one");
+    sandbox.firn("catalog watch c docs cache --versions 1").ok();
+    // A damaged object is detected and not pulled; publishing with `--verify` repairs it.
+    let files = sandbox.path("c/docs/files");
     let largest = fs::read_dir(&files).unwrap().flatten();
     let largest = largest.max_by_key(|file| file.metadata().unwrap().len()).unwrap().path();
     let mut bytes = fs::read(&largest).unwrap();
@@ -74,21 +74,21 @@ fn a_version_is_taken_out_as_it_was() {
     bytes[middle] ^= 1;
     fs::remove_file(&largest).unwrap();
     fs::write(&largest, bytes).unwrap();
-    place.firn("catalog verify c docs").fails(6, "not the file");
-    place.firn("catalog pull c docs other").fails(6, "the manifest names");
-    place.firn("catalog watch c docs other-cache --versions 1").fails(6, "the manifest names");
-    place.firn("catalog publish c docs docs").ok();
-    place.firn("catalog verify c docs").fails(6, "not the file");
-    let mended = place.firn("catalog publish c docs docs --verify").ok();
+    sandbox.firn("catalog verify c docs").fails(6, "not the file");
+    sandbox.firn("catalog pull c docs other").fails(6, "the manifest names");
+    sandbox.firn("catalog watch c docs other-cache --versions 1").fails(6, "the manifest names");
+    sandbox.firn("catalog publish c docs docs").ok();
+    sandbox.firn("catalog verify c docs").fails(6, "not the file");
+    let repaired = sandbox.firn("catalog publish c docs docs --verify").ok();
     assert!(
-        mended.out.contains("1 file of the version before missing or damaged"),
+        repaired.out.contains("1 file of the version before missing or damaged"),
         "{}",
-        mended.out
+        repaired.out
     );
-    place.firn("catalog verify c docs").ok();
+    sandbox.firn("catalog verify c docs").ok();
 }
 
-/// Every file below a directory, and what is in it.
+/// All files below a directory, with their contents.
 fn contents(dir: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir).unwrap().flatten() {
@@ -103,69 +103,69 @@ fn contents(dir: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
 
 /// `watch` and `pull` refuse a directory that has other files in it.
 #[test]
-fn directories_in_use_are_refused_and_left_alone() {
-    let place = place();
-    place.firn("catalog publish c docs docs").ok();
-    fs::create_dir(place.path("tables")).unwrap();
-    place.firn("table build -i words.csv --key key -o tables/words.firn").ok();
-    place.write("tables/draft.tmp", "note");
-    place.firn("log put store k v").ok();
+fn directories_with_other_files_are_refused_and_unchanged() {
+    let sandbox = sandbox();
+    sandbox.firn("catalog publish c docs docs").ok();
+    fs::create_dir(sandbox.path("tables")).unwrap();
+    sandbox.firn("table build -i words.csv --key key -o tables/words.firn").ok();
+    sandbox.write("tables/draft.tmp", "note");
+    sandbox.firn("log put store k v").ok();
     for (dir, file) in [("locked", "lock"), ("hidden", ".env"), ("hashed", ".x.part")] {
-        fs::create_dir(place.path(dir)).unwrap();
-        place.write(&format!("{dir}/{file}"), "");
+        fs::create_dir(sandbox.path(dir)).unwrap();
+        sandbox.write(&format!("{dir}/{file}"), "");
     }
-    fs::create_dir(place.path("linked")).unwrap();
-    std::os::unix::fs::symlink("nowhere", place.path("linked/link")).unwrap();
+    fs::create_dir(sandbox.path("linked")).unwrap();
+    std::os::unix::fs::symlink("nowhere", sandbox.path("linked/link")).unwrap();
     for dir in ["tables", "docs", "store", "locked", "hidden", "hashed", "c"] {
-        let before = contents(&place.path(dir));
-        place.firn(&format!("catalog watch c docs {dir} --versions 1")).fails(4, "no cache of");
+        let before = contents(&sandbox.path(dir));
+        sandbox.firn(&format!("catalog watch c docs {dir} --versions 1")).fails(4, "no cache of");
         if dir != "docs" {
-            place.firn(&format!("catalog pull c docs {dir}")).fails(4, "choose another one");
+            sandbox.firn(&format!("catalog pull c docs {dir}")).fails(4, "choose another one");
         }
-        assert_eq!(contents(&place.path(dir)), before, "{dir}");
+        assert_eq!(contents(&sandbox.path(dir)), before, "{dir}");
     }
-    place.firn("catalog watch c docs linked --versions 1").fails(4, "`link`");
-    place.firn("catalog pull c docs linked").fails(4, "`link`");
-    // What it has made itself it takes again, and leaves what came in addition.
-    place.firn("catalog watch c docs cache --versions 1").ok();
-    place.write("cache/users.firn", "mine");
-    place.firn("catalog watch c docs cache --versions 1").ok();
-    assert_eq!(fs::read(place.path("cache/users.firn")).unwrap(), b"mine");
-    place.firn("catalog pull c docs cache").fails(4, "choose another one");
+    sandbox.firn("catalog watch c docs linked --versions 1").fails(4, "`link`");
+    sandbox.firn("catalog pull c docs linked").fails(4, "`link`");
+    // A pull accepts a directory of its own, and keeps files that were added to it.
+    sandbox.firn("catalog watch c docs cache --versions 1").ok();
+    sandbox.write("cache/users.firn", "mine");
+    sandbox.firn("catalog watch c docs cache --versions 1").ok();
+    assert_eq!(fs::read(sandbox.path("cache/users.firn")).unwrap(), b"mine");
+    sandbox.firn("catalog pull c docs cache").fails(4, "choose another one");
 }
 
-/// A second pull makes the version that it reports, or is refused. It never reports success and
-/// leaves another version in place.
+/// A second pull writes the version that it reports, or is refused. It never reports success while
+/// another version is in place.
 #[test]
 fn a_pull_never_leaves_another_version() {
-    let place = place();
+    let sandbox = sandbox();
     let build = "table build -i words.csv --key key -o words.table --force --publish c words";
-    place.firn(build).ok();
-    place.write("words.csv", "key,value\none,new\n");
-    place.firn(build).ok();
-    place.firn("catalog pull c words copy --version 1").ok();
-    place.firn("catalog pull c words copy").fails(4, "not of version 2");
-    place.firn("catalog pull c words copy --version 1").ok();
-    assert_eq!(place.firn("table get copy/words.table one").ok().out.trim(), "1");
-    fs::create_dir(place.path("own")).unwrap();
-    place.write("own/words.table", "not a table");
-    place.firn("catalog pull c words own").fails(4, "`words.table`");
-    assert_eq!(fs::read(place.path("own/words.table")).unwrap(), b"not a table");
-    let names: Vec<_> = contents(&place.path("copy")).into_iter().map(|(path, _)| path).collect();
-    assert_eq!(names, [place.path("copy/words.table")]);
+    sandbox.firn(build).ok();
+    sandbox.write("words.csv", "key,value\none,new\n");
+    sandbox.firn(build).ok();
+    sandbox.firn("catalog pull c words copy --version 1").ok();
+    sandbox.firn("catalog pull c words copy").fails(4, "not of version 2");
+    sandbox.firn("catalog pull c words copy --version 1").ok();
+    assert_eq!(sandbox.firn("table get copy/words.table one").ok().out.trim(), "1");
+    fs::create_dir(sandbox.path("own")).unwrap();
+    sandbox.write("own/words.table", "not a table");
+    sandbox.firn("catalog pull c words own").fails(4, "`words.table`");
+    assert_eq!(fs::read(sandbox.path("own/words.table")).unwrap(), b"not a table");
+    let names: Vec<_> = contents(&sandbox.path("copy")).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(names, [sandbox.path("copy/words.table")]);
 }
 
-/// A restart says which version it cannot open, and why.
+/// After a restart, `watch` reports which version it cannot open, and why.
 #[test]
-fn a_watch_says_why_the_newest_version_is_not_open() {
-    let place = place();
+fn watch_reports_why_the_newest_version_is_not_open() {
+    let sandbox = sandbox();
     let build = "table build -i words.csv --key key -o words.table --force --publish c words";
-    place.firn(build).ok();
-    place.firn("catalog watch c words cache --versions 1").ok();
-    place.write("words.csv", "key,value\none,new\n");
-    place.firn(build).ok();
-    fs::write(place.path("c/words/versions/00000000000000000002.json"), "cut").unwrap();
-    let started = place.firn("catalog watch c words cache --versions 1").ok();
+    sandbox.firn(build).ok();
+    sandbox.firn("catalog watch c words cache --versions 1").ok();
+    sandbox.write("words.csv", "key,value\none,new\n");
+    sandbox.firn(build).ok();
+    fs::write(sandbox.path("c/words/versions/00000000000000000002.json"), "cut").unwrap();
+    let started = sandbox.firn("catalog watch c words cache --versions 1").ok();
     assert!(started.out.contains("version 1 is open"), "{}", started.out);
     assert!(started.err.contains("manifest"), "{}", started.err);
     assert!(started.err.contains("version 1 goes on"), "{}", started.err);
@@ -173,26 +173,26 @@ fn a_watch_says_why_the_newest_version_is_not_open() {
 
 #[test]
 fn a_table_is_built_and_published() {
-    let place = place();
+    let sandbox = sandbox();
     let built = "table build -i words.csv --key key -o words.table --publish c words";
-    assert!(place.firn(built).ok().out.contains("words: version 1, published"));
-    let again = place.firn(&format!("{built} --force --json")).ok().json();
+    assert!(sandbox.firn(built).ok().out.contains("words: version 1, published"));
+    let again = sandbox.firn(&format!("{built} --force --json")).ok().json();
     assert_eq!(again[0]["version"], 2);
-    place.firn("catalog pull c words out --version 1").ok();
-    assert_eq!(place.firn("table get out/words.table two").ok().out.trim(), "2");
+    sandbox.firn("catalog pull c words out --version 1").ok();
+    assert_eq!(sandbox.firn("table get out/words.table two").ok().out.trim(), "2");
 }
 
 #[test]
-fn mistakes_are_told() {
-    let place = place();
-    place.firn("catalog ls c").fails(3, "there is no catalog here");
-    place.firn("catalog publish c a/b docs").fails(2, "cannot be a name");
-    place.firn("catalog publish c docs missing").fails(3, "missing");
-    place.firn("catalog publish c docs a.csv").fails(6, "not a file of FirnDB");
-    place.firn("catalog publish c docs docs --label why").fails(2, "NAME=TEXT");
-    place.firn("catalog show c docs").fails(3, "nothing is published");
-    place.firn("catalog publish c docs docs").ok();
-    place.firn("catalog show c docs 7").fails(3, "there is no version 7");
-    place.firn("catalog gc c --keep 0").fails(2, "from 1 on");
-    place.firn("catalog watch c docs cache --every 0").fails(2, "--every");
+fn mistakes_are_reported() {
+    let sandbox = sandbox();
+    sandbox.firn("catalog ls c").fails(3, "there is no catalog here");
+    sandbox.firn("catalog publish c a/b docs").fails(2, "cannot be a name");
+    sandbox.firn("catalog publish c docs missing").fails(3, "missing");
+    sandbox.firn("catalog publish c docs a.csv").fails(6, "not a file of FirnDB");
+    sandbox.firn("catalog publish c docs docs --label why").fails(2, "NAME=TEXT");
+    sandbox.firn("catalog show c docs").fails(3, "nothing is published");
+    sandbox.firn("catalog publish c docs docs").ok();
+    sandbox.firn("catalog show c docs 7").fails(3, "there is no version 7");
+    sandbox.firn("catalog gc c --keep 0").fails(2, "from 1 on");
+    sandbox.firn("catalog watch c docs cache --every 0").fails(2, "--every");
 }

@@ -1,5 +1,5 @@
-//! The command line as a user sees it: the program is run, and its output, errors and exit codes
-//! are looked at.
+//! End-to-end tests of the command line: they run the program and check its output, errors and exit
+//! codes.
 
 mod build;
 mod catalog;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What a run of the program gave.
+/// The output and exit code of a run.
 struct Run {
     code: i32,
     out: String,
@@ -36,30 +36,31 @@ impl Run {
         self
     }
 
-    /// Fails the test unless the program failed with this exit code and one line like this.
+    /// Fails the test unless the program failed with this exit code and a line that contains
+    /// `message`.
     fn fails(self, code: i32, message: &str) -> Run {
         assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.out, self.err);
         assert!(self.err.contains(message), "`{message}` is not in: {}", self.err);
         self
     }
 
-    /// The lines of standard output as JSON.
+    /// Parses the lines of standard output as JSON.
     fn json(&self) -> Vec<Json> {
         self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
-/// A directory of its own for a test, removed at the end; the program runs in it.
-struct Place(PathBuf);
+/// A temporary directory of a test, in which the program runs; removed at the end.
+struct Sandbox(PathBuf);
 
-impl Place {
-    fn new() -> Place {
+impl Sandbox {
+    fn new() -> Sandbox {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("cli-{}-{number}", std::process::id());
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&dir).unwrap();
-        Place(dir)
+        Sandbox(dir)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -79,16 +80,16 @@ impl Place {
         self.firn_in(&[], line, input)
     }
 
-    /// Runs `firn` with these variables in its environment.
+    /// Runs `firn` with these environment variables.
     fn firn_in(&self, variables: &[(String, String)], line: &str, input: &[u8]) -> Run {
-        Place::ended(self.start(variables, line), input)
+        Sandbox::ended(self.start(variables, line), input)
     }
 
-    /// Runs `firn`, and something else while it waits for the end of its input.
+    /// Runs `firn`, and calls `meanwhile` while it waits for the end of its input.
     fn firn_while(&self, line: &str, input: &[u8], meanwhile: impl FnOnce()) -> Run {
         let child = self.start(&[], line);
         meanwhile();
-        Place::ended(child, input)
+        Sandbox::ended(child, input)
     }
 
     fn start(&self, variables: &[(String, String)], line: &str) -> Child {
@@ -115,7 +116,7 @@ impl Place {
         }
     }
 
-    /// Runs `firn`, reads one line of what it prints, and hangs up: that must not be an error.
+    /// Runs `firn`, reads one line of its output and closes the pipe, which must not be an error.
     fn firn_unread(&self, line: &str) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
             .args(words(line))
@@ -133,16 +134,16 @@ impl Place {
         assert!(output.status.success() && !first.is_empty(), "{line}");
     }
 
-    /// Builds the collection `c` of [`csv`] with a partition a region.
-    fn with_collection() -> Place {
-        let place = Place::new();
-        place.write("data.csv", csv());
-        place.firn("search build data.csv -o c --partition-by region").ok();
-        place
+    /// Builds the collection `c` of [`csv`] with one partition per region.
+    fn with_collection() -> Sandbox {
+        let sandbox = Sandbox::new();
+        sandbox.write("data.csv", csv());
+        sandbox.firn("search build data.csv -o c --partition-by region").ok();
+        sandbox
     }
 }
 
-impl Drop for Place {
+impl Drop for Sandbox {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -159,7 +160,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Rows of the sample data.
+/// Number of rows of the sample data.
 const ROWS: u64 = 600;
 
 /// A row of the sample: id, region, price, day, rating (often missing), ok.

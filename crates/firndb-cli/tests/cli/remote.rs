@@ -1,11 +1,11 @@
-//! Catalogs far away, on the command line.
+//! Remote catalogs on the command line.
 
 #[path = "../../../firndb-remote/tests/it/minidfs.rs"]
 mod minidfs;
 #[path = "../../../firndb-remote/tests/it/moto.rs"]
 mod moto;
 
-use super::{Place, Run};
+use super::{Run, Sandbox};
 use minidfs::MiniDfs;
 use moto::Moto;
 use serde_json::json;
@@ -14,35 +14,35 @@ use std::net::TcpListener;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A collection, a table's rows and an index.
-fn place() -> Place {
-    let place = Place::new();
-    place.write("docs.csv", "id,city\n1,Oslo\n2,Bergen\n");
-    place.write("words.csv", "key,value\none,1\ntwo,2\n");
-    place.firn("search build docs.csv -o docs --partition-by city").ok();
-    place
+/// A collection, the rows of a table, and an index.
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("docs.csv", "id,city\n1,Oslo\n2,Bergen\n");
+    sandbox.write("words.csv", "key,value\none,1\ntwo,2\n");
+    sandbox.firn("search build docs.csv -o docs --partition-by city").ok();
+    sandbox
 }
 
 #[test]
-fn every_command_knows_an_object_store() {
-    let Some(moto) = Moto::shared("every_command_knows_an_object_store") else { return };
+fn every_command_supports_an_object_store() {
+    let Some(moto) = Moto::shared("every_command_supports_an_object_store") else { return };
     moto.bucket("cli");
     let variables = moto::variables(moto.port);
-    every_command_knows("s3://cli/some/prefix", &variables);
+    every_command_supports("s3://cli/some/prefix", &variables);
     let missing = "catalog publish s3://no-such-bucket docs docs";
-    place().firn_in(&variables, missing, b"").fails(3, "no such bucket");
+    sandbox().firn_in(&variables, missing, b"").fails(3, "no such bucket");
 }
 
 #[test]
-fn every_command_knows_hdfs() {
-    let Some(hdfs) = MiniDfs::shared("every_command_knows_hdfs") else { return };
-    every_command_knows(&format!("hdfs://{}/some/folder", hdfs.server), &[]);
+fn every_command_supports_hdfs() {
+    let Some(hdfs) = MiniDfs::shared("every_command_supports_hdfs") else { return };
+    every_command_supports(&format!("hdfs://{}/some/folder", hdfs.server), &[]);
 }
 
-fn every_command_knows(catalog: &str, variables: &[(String, String)]) {
-    let place = place();
+fn every_command_supports(catalog: &str, variables: &[(String, String)]) {
+    let sandbox = sandbox();
     let firn =
-        |line: &str| -> Run { place.firn_in(variables, &line.replace("CATALOG", catalog), b"") };
+        |line: &str| -> Run { sandbox.firn_in(variables, &line.replace("CATALOG", catalog), b"") };
     let first = firn("catalog publish CATALOG docs docs --json").ok().json();
     assert_eq!((&first[0]["version"], &first[0]["files"]), (&json!(1), &first[0]["files_sent"]));
     firn("catalog publish CATALOG docs docs").ok();
@@ -60,13 +60,16 @@ fn every_command_knows(catalog: &str, variables: &[(String, String)]) {
     firn("catalog verify CATALOG docs").ok();
     firn("catalog watch CATALOG docs cache --versions 1").ok();
     firn("catalog pull CATALOG docs copy").ok();
-    assert_eq!(place.firn("search count copy").ok().out, place.firn("search count docs").ok().out);
+    assert_eq!(
+        sandbox.firn("search count copy").ok().out,
+        sandbox.firn("search count docs").ok().out
+    );
 
     let built = "table build -i words.csv --key key -o words.table --publish CATALOG words";
     assert!(firn(built).ok().out.contains("words: version 1, published"));
-    let schema = place.firn("search build docs.csv --infer").ok().out;
-    place.write("schema.toml", schema);
-    place.firn("index init feeds --schema schema.toml --partitions 2").ok();
+    let schema = sandbox.firn("search build docs.csv --infer").ok().out;
+    sandbox.write("schema.toml", schema);
+    sandbox.firn("index init feeds --schema schema.toml --partitions 2").ok();
     let applied = "index apply feeds all docs.csv --key id --publish CATALOG feeds --json";
     assert_eq!(firn(applied).ok().json()[0]["published"]["catalog_version"], 1);
     let names = firn("catalog ls CATALOG --json").ok().json();
@@ -76,8 +79,8 @@ fn every_command_knows(catalog: &str, variables: &[(String, String)]) {
     firn("catalog show CATALOG nothing").fails(3, "nothing is published");
 }
 
-/// A `firn catalog watch` that serves what it has, the URL, and what else it says; it ends with
-/// this.
+/// A `firn catalog watch` that serves its files, the URL, and its other output; killed when
+/// dropped.
 struct Serving {
     child: Child,
     url: String,
@@ -85,9 +88,9 @@ struct Serving {
 }
 
 impl Serving {
-    fn start(place: &Place, line: &str) -> Serving {
+    fn start(sandbox: &Sandbox, line: &str) -> Serving {
         let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
-        command.args(line.split(' ')).current_dir(&place.0);
+        command.args(line.split(' ')).current_dir(&sandbox.0);
         let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut said = String::new();
@@ -106,45 +109,45 @@ impl Drop for Serving {
 }
 
 #[test]
-fn a_reader_serves_what_it_has() {
-    let place = place();
-    place.firn("catalog publish c docs docs").ok();
-    let serving = Serving::start(&place, "catalog watch c docs cache --serve 127.0.0.1:0");
-    let far = |line: &str| place.firn(&line.replace("CATALOG", &serving.url));
+fn a_reader_serves_its_files() {
+    let sandbox = sandbox();
+    sandbox.firn("catalog publish c docs docs").ok();
+    let serving = Serving::start(&sandbox, "catalog watch c docs cache --serve 127.0.0.1:0");
+    let far = |line: &str| sandbox.firn(&line.replace("CATALOG", &serving.url));
     // It serves before it has the version.
     let start = Instant::now();
     while far("catalog ls CATALOG --json").ok().json().is_empty() {
         assert!(start.elapsed() < Duration::from_secs(30));
     }
     let shown = far("catalog show CATALOG docs --json").ok().out;
-    assert_eq!(shown, place.firn("catalog show c docs --json").ok().out);
+    assert_eq!(shown, sandbox.firn("catalog show c docs --json").ok().out);
     far("catalog verify CATALOG docs").ok();
     far("catalog watch CATALOG docs other --versions 1").ok();
     far("catalog pull CATALOG docs copy").ok();
-    place.firn("verify copy").ok();
+    sandbox.firn("verify copy").ok();
     far("catalog publish CATALOG docs docs").fails(2, "can only be read");
 
-    // A peer has the files of which the catalog has only the manifest.
-    std::fs::remove_dir_all(place.path("c/docs/files")).unwrap();
-    place.firn("catalog pull c docs without").fails(3, "files/");
+    // The peer has the files; of the catalog only the manifest is left.
+    std::fs::remove_dir_all(sandbox.path("c/docs/files")).unwrap();
+    sandbox.firn("catalog pull c docs without").fails(3, "files/");
     far("catalog pull c docs with --peer http://127.0.0.1:9 --peer CATALOG").ok();
-    place.firn("verify with").ok();
+    sandbox.firn("verify with").ok();
     far("catalog watch c docs third --versions 1 --serve 127.0.0.1:0 --peer CATALOG").ok();
-    place.firn("catalog watch c docs x --serve nowhere").fails(8, "HOST:PORT");
-    place.firn("catalog pull c docs x --peer nowhere").fails(2, "no URL of a peer");
+    sandbox.firn("catalog watch c docs x --serve nowhere").fails(8, "HOST:PORT");
+    sandbox.firn("catalog pull c docs x --peer nowhere").fails(2, "no URL of a peer");
 }
 
 #[test]
-fn places_that_are_none_are_refused() {
-    let place = place();
-    place.firn("catalog ls ftp://host/a").fails(2, "names no place");
-    place.firn("catalog ls s3://").fails(2, "s3://BUCKET/PREFIX");
-    place.firn("catalog ls hdfs://").fails(2, "hdfs://HOST:PORT/FOLDER");
-    place.firn("catalog ls hdfs://127.0.0.1:9/a").fails(8, "Connection refused");
-    place.firn("catalog publish http://127.0.0.1:9/ docs docs").fails(8, "no answer");
+fn invalid_locations_are_refused() {
+    let sandbox = sandbox();
+    sandbox.firn("catalog ls ftp://host/a").fails(2, "names no place");
+    sandbox.firn("catalog ls s3://").fails(2, "s3://BUCKET/PREFIX");
+    sandbox.firn("catalog ls hdfs://").fails(2, "hdfs://HOST:PORT/FOLDER");
+    sandbox.firn("catalog ls hdfs://127.0.0.1:9/a").fails(8, "Connection refused");
+    sandbox.firn("catalog publish http://127.0.0.1:9/ docs docs").fails(8, "no answer");
 }
 
-/// Where a URL may stand, rightly or by mistake.
+/// Every argument that takes a URL, or that a user may give one by mistake.
 const LINES_WITH_URL: [&str; 23] = [
     "catalog ls URL",
     "catalog ls URL docs",
@@ -171,7 +174,7 @@ const LINES_WITH_URL: [&str; 23] = [
     "URL",
 ];
 
-/// A server that refuses everything; it ends with the program.
+/// A server that refuses every request, until the program ends.
 fn refusing_server() -> u16 {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
@@ -186,8 +189,8 @@ fn refusing_server() -> u16 {
     port
 }
 
-/// Runs a command with a URL in every place, and gives how often it failed.
-fn run_all(place: &Place, url: &str) -> u32 {
+/// Runs every command with this URL in every argument, and returns how often it failed.
+fn run_all(sandbox: &Sandbox, url: &str) -> u32 {
     let variables = [
         ("AWS_ACCESS_KEY_ID", "a"),
         ("AWS_SECRET_ACCESS_KEY", "b"),
@@ -198,7 +201,7 @@ fn run_all(place: &Place, url: &str) -> u32 {
     for line in LINES_WITH_URL {
         for json in ["", " --json"] {
             let line = format!("{}{json}", line.replace("URL", url));
-            let run = place.firn_in(&variables, &line, b"");
+            let run = sandbox.firn_in(&variables, &line, b"");
             failed += u32::from(run.code != 0);
             let said = format!("{}{}", run.out, run.err);
             assert!(!said.contains("secret"), "{line}: {said}");
@@ -207,18 +210,18 @@ fn run_all(place: &Place, url: &str) -> u32 {
     failed
 }
 
-/// Credentials in URLs come to no output, whatever the command and however it ends.
+/// Credentials in URLs are never printed, whatever the command and its result.
 #[test]
 fn credentials_in_urls_are_never_printed() {
-    let place = place();
+    let sandbox = sandbox();
     let label = "--label source=https://user:secret@ci/job?id=7&token=secret";
-    place.firn(&format!("catalog publish c docs docs {label}")).ok();
-    let schema = place.firn("search build docs.csv --infer").ok().out;
-    place.write("schema.toml", schema);
-    place.firn("index init feeds --schema schema.toml --partitions 2").ok();
+    sandbox.firn(&format!("catalog publish c docs docs {label}")).ok();
+    let schema = sandbox.firn("search build docs.csv --infer").ok().out;
+    sandbox.write("schema.toml", schema);
+    sandbox.firn("index init feeds --schema schema.toml --partitions 2").ok();
     let shown = "https://***@ci/job?id=7&token=***";
     for line in ["catalog show c docs", "catalog show c docs --json", "catalog ls c docs --json"] {
-        assert!(place.firn(line).ok().out.contains(shown), "{line}");
+        assert!(sandbox.firn(line).ok().out.contains(shown), "{line}");
     }
     let port = refusing_server();
     let urls = [
@@ -232,32 +235,32 @@ fn credentials_in_urls_are_never_printed() {
         "ftp://user:secret@host/a".to_string(),
     ];
     let failed: u32 = std::thread::scope(|scope| {
-        let place = &place;
-        let run = |url: &'_ String| run_all(place, url);
+        let sandbox = &sandbox;
+        let run = |url: &'_ String| run_all(sandbox, url);
         let runs: Vec<_> = urls.iter().map(|url| scope.spawn(move || run(url))).collect();
         runs.into_iter().map(|run| run.join().unwrap()).sum()
     });
     assert!(failed > 300, "{failed} failures prove little");
 }
 
-/// Peers whose URLs have credentials fail, and the catalog does not; nothing is printed of them.
+/// Peers with credentials in their URLs fail, and the catalog does not; the URLs are not printed.
 #[test]
 fn credentials_of_peers_are_never_printed() {
-    let place = place();
-    place.firn("catalog publish c docs docs").ok();
+    let sandbox = sandbox();
+    sandbox.firn("catalog publish c docs docs").ok();
     for (n, url) in
         ["http://user:secret@127.0.0.1:9", "https://secret@127.0.0.1:9/a"].iter().enumerate()
     {
-        let run = place.firn(&format!("catalog pull c docs out{n} --peer {url}")).ok();
+        let run = sandbox.firn(&format!("catalog pull c docs out{n} --peer {url}")).ok();
         assert!(!format!("{}{}", run.out, run.err).contains("secret"));
         let line = format!("catalog watch c docs cache{n} --versions 1 --json --peer {url}");
-        let run = place.firn(&line).ok();
+        let run = sandbox.firn(&line).ok();
         assert!(!format!("{}{}", run.out, run.err).contains("secret"));
     }
     for url in
         ["s3://K:secret@b/a", "ftp://u:secret@h", "http://u:secret@:9", "http://h/?sig=secret"]
     {
-        let run = place.firn(&format!("catalog pull c docs out --peer {url}"));
+        let run = sandbox.firn(&format!("catalog pull c docs out --peer {url}"));
         let run = run.fails(2, "://");
         assert!(!format!("{}{}", run.out, run.err).contains("secret"), "{}", run.err);
     }

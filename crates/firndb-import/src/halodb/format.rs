@@ -49,7 +49,7 @@ const WINDOW: usize = 1 << 20;
 /// Bytes per read of a single key: a header and the longest key of version 0.
 const SMALL_WINDOW: usize = 160;
 
-/// A whole record, tombstone or entry of an index.
+/// A complete record, tombstone or index entry.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Entry<'a> {
     pub(crate) sequence: i64,
@@ -64,7 +64,7 @@ pub(crate) struct Entry<'a> {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Parsed<'a> {
     Whole(Entry<'a>),
-    /// A whole entry of this length whose key is longer than a LogStore accepts.
+    /// A complete entry of this length whose key is longer than a LogStore accepts.
     LongKey(u64),
     Invalid,
 }
@@ -202,7 +202,7 @@ impl Window {
         Ok(key.map(|key| (header.sequence, key)))
     }
 
-    /// Key and value of the record at `offset`; `None` if it is not whole.
+    /// Key and value of the record at `offset`; `None` if it is incomplete or damaged.
     pub(crate) fn record(&mut self, offset: u64) -> Result<Option<(&[u8], &[u8])>> {
         let Some(header) = self.header(FileKind::Data, offset)? else { return Ok(None) };
         if header.length() > self.len {

@@ -4,8 +4,8 @@
 //!
 //! 1. [`HaloDb::open`] reads and checks every record and tombstone (`scan`), and keeps the location
 //!    of the newest of each key, by sequence number (`newest`). Then it compares the index files
-//!    with what was found: a record that an index lists and no file has is lost, unless there is a
-//!    newer one of its key. The [`Report`] has what is damaged or lost.
+//!    with the entries found: a record that an index lists and no data file contains is lost,
+//!    unless there is a newer one of its key. The [`Report`] lists what is damaged or lost.
 //! 2. [`HaloDb::records`] reads the newest records in the order of the files.
 
 mod directory;
@@ -41,8 +41,8 @@ impl HaloDb {
     /// # Errors
     ///
     /// `NotFound` if there are no files of HaloDB, `Locked` if HaloDB has the directory open,
-    /// `UnsupportedVersion` if a file is of an unknown version, `Corrupt` if more than 10,000
-    /// places are damaged. Less damage is no error: see [`HaloDb::report`].
+    /// `UnsupportedVersion` if a file is of an unknown version, `Corrupt` if there are more than
+    /// 10,000 damaged ranges. Fewer are not an error: see [`HaloDb::report`].
     pub fn open(dir: impl AsRef<Path>) -> Result<HaloDb> {
         HaloDb::open_with(dir, |_| ())
     }
@@ -84,7 +84,7 @@ impl HaloDb {
         Ok(HaloDb { directory, offsets, report })
     }
 
-    /// What was found: numbers, damage, lost records.
+    /// The findings: counts, damage, lost records.
     pub fn report(&self) -> &Report {
         &self.report
     }
@@ -126,7 +126,7 @@ pub struct Records<'a> {
     /// Index of the next offset in the current file.
     next: usize,
     window: Option<Window>,
-    /// The directory was compared with what it was when it was opened.
+    /// Whether the directory has been compared with its state at opening.
     is_checked: bool,
 }
 
@@ -179,7 +179,7 @@ impl fmt::Debug for Records<'_> {
 /// The first pass.
 struct FirstPass {
     newest: NewestEntries,
-    /// Where the last whole entry of each file ends.
+    /// The end of the last intact entry of each file.
     ends: Vec<u64>,
     report: Report,
 }

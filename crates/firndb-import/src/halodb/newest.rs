@@ -17,7 +17,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 
-/// Most files that are kept open for reading keys.
+/// Maximum number of files kept open for reading keys.
 const OPEN_MAX: usize = 64;
 /// Number of hash tables. A table that grows is copied, so each is a small part of the whole.
 const SHARDS: usize = 64;

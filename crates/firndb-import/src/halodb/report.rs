@@ -1,4 +1,4 @@
-//! What was found in a HaloDB directory.
+//! The findings in a HaloDB directory.
 
 use std::path::PathBuf;
 
@@ -53,7 +53,7 @@ pub enum Shutdown {
     MetaDamaged,
 }
 
-/// What was found in a directory.
+/// The findings in a directory.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
@@ -71,14 +71,14 @@ pub struct Report {
     pub live: u64,
     /// Keys that were deleted.
     pub deleted: u64,
-    /// Byte ranges of data and tombstone files that are not whole entries, and damage in index
+    /// Byte ranges of data and tombstone files that are not intact entries, and damage in index
     /// files whose data files are missing.
     pub dropped: Vec<Dropped>,
     /// Damage in index files whose data files exist. It loses no record.
     pub index_damage: Vec<Dropped>,
     /// Data files with lost records that are the newest of their keys.
     pub lost: Vec<Lost>,
-    /// Records that index files list in the torn ends of the newest files. Older versions of their
+    /// Records that index files list in the torn tails of the newest files. Older versions of their
     /// keys are live, as in HaloDB after a crash.
     pub torn: KeyList,
 }
@@ -97,7 +97,7 @@ impl Report {
     }
 }
 
-/// A byte range of a file that is not whole entries.
+/// A byte range of a file that contains no intact entry.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Dropped {
@@ -105,11 +105,11 @@ pub struct Dropped {
     pub path: PathBuf,
     /// Its kind.
     pub kind: FileKind,
-    /// Where the range begins.
+    /// Offset of the range.
     pub offset: u64,
     /// Its length.
     pub bytes: u64,
-    /// What happened to it.
+    /// The cause of the damage.
     pub cause: Cause,
     /// Records that the index file lists in the range.
     pub listed: u64,
@@ -138,11 +138,11 @@ pub enum Cause {
     Truncated,
     /// The checksum does not match, or the bytes are not an entry.
     Damaged,
-    /// A whole entry with a key longer than a LogStore accepts ([`firndb::log::MAX_KEY`]).
+    /// An intact entry with a key longer than a LogStore accepts ([`firndb::log::MAX_KEY`]).
     LongKey,
 }
 
-/// Records that an index file lists and that are in no file.
+/// Records that an index file lists and no data file contains.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Lost {
@@ -172,7 +172,7 @@ pub struct KeyList {
     pub sample: Vec<Vec<u8>>,
 }
 
-/// Most keys in a sample.
+/// Maximum number of keys in a sample.
 const SAMPLE_MAX: usize = 1000;
 
 impl KeyList {

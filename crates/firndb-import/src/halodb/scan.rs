@@ -1,10 +1,10 @@
 //! Reads the entries of a file, and resumes after damage.
 //!
-//! After bytes that are not a whole entry, the next entry begins where the damaged entry ends by
-//! its own lengths, or where the index file lists a record; if neither leads to a whole entry, at
+//! After bytes that are not an intact entry, the next entry starts where the damaged entry ends by
+//! its own lengths, or where the index file lists a record; if neither leads to an intact entry, at
 //! the first offset at which one is found. The search is needed for damaged lengths in files
-//! without an index. It also distinguishes a torn tail, which no whole entry follows, from damage
-//! in the middle.
+//! without an index. It also distinguishes a torn tail, after which there is no intact entry, from
+//! damage in the middle.
 
 use crate::halodb::directory::DataFile;
 use crate::halodb::format::{Parsed, SHORTEST_HEADER, VERSIONS, Window};
@@ -13,11 +13,11 @@ use firndb::{Error, ErrorKind, Result};
 
 pub(crate) use crate::halodb::format::Entry;
 
-/// Most damaged ranges in a directory. A directory with more is refused.
+/// Maximum number of damaged ranges in a directory. A directory with more is refused.
 const PLACES_MAX: usize = 10_000;
 
-/// Calls `each` with all whole entries and their offsets, and adds the ranges between them to
-/// `dropped`. Returns where the last whole entry ends. `UnsupportedVersion` if the file is of an
+/// Calls `each` with all intact entries and their offsets, and adds the ranges between them to
+/// `dropped`. Returns the end of the last intact entry. `UnsupportedVersion` if the file is of an
 /// unknown version.
 pub(crate) fn scan(
     source: &DataFile,
@@ -69,7 +69,7 @@ fn check_version(source: &DataFile, window: &mut Window) -> Result<()> {
     Err(Error::new(ErrorKind::UnsupportedVersion, message).at(0).in_file(&source.path))
 }
 
-/// Finds the next whole entry after a damaged one.
+/// Finds the next intact entry after a damaged one.
 struct Resume<'a> {
     source: &'a DataFile,
     index: Option<&'a DataFile>,
@@ -104,7 +104,7 @@ impl Resume<'_> {
         Ok((window.len(), cause))
     }
 
-    /// The first whole entry at an offset that the index lists, or at `stated`, the end of the
+    /// The first intact entry at an offset that the index lists, or at `stated`, the end of the
     /// damaged entry by its own lengths.
     fn by_lengths(
         &mut self,
@@ -147,7 +147,7 @@ impl Resume<'_> {
         Ok(self.listed.as_mut())
     }
 
-    /// Whether the index begins with a whole entry.
+    /// Whether the index starts with an intact entry.
     fn lists_something(&mut self) -> Result<bool> {
         let Some(index) = self.index else { return Ok(false) };
         is_whole(&mut Window::open(&index.path)?, FileKind::Index, 0)
@@ -173,8 +173,8 @@ impl Listed {
     }
 }
 
-/// Whether the search for the next entry has cost too much: in a crafted file every offset can look
-/// like the header of a long entry.
+/// Whether the search for the next entry has become too expensive: in a crafted file every offset
+/// can look like the header of a long entry.
 fn is_hopeless(window: &Window) -> bool {
     window.mismatched > window.len().saturating_mul(16).saturating_add(1 << 26)
 }

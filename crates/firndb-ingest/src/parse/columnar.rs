@@ -30,8 +30,8 @@ pub(crate) fn parquet_reader(
     Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata))
 }
 
-/// The column with INT96 in microseconds. `old` says for each leaf column, in order, whether it is
-/// INT96.
+/// The column with INT96 in microseconds. `old` returns for each leaf column, in order, whether it
+/// is INT96.
 fn micros(column: &FieldRef, old: &mut impl Iterator<Item = bool>) -> FieldRef {
     let ty = match column.data_type() {
         DataType::List(item) => DataType::List(micros(item, old)),

@@ -9,7 +9,7 @@ use std::io::{BufRead, Read, Seek, SeekFrom};
 
 type Result<T> = std::result::Result<T, ArrowError>;
 
-/// Most units of 8 bytes of the magic at the beginning of an Arrow file, with its padding.
+/// Maximum length of the magic at the start of an Arrow file with its padding, in units of 8 bytes.
 const MAGIC_UNITS: usize = 8;
 
 /// The continuation marker before the length of a message, which old files lack, and the end of a
@@ -17,7 +17,7 @@ const MAGIC_UNITS: usize = 8;
 const CONTINUATION: [u8; 4] = [0xff; 4];
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Most bytes that one compressed byte becomes: zstd has blocks of 128 KiB in 4 bytes.
+/// Maximum expansion of one compressed byte: zstd stores blocks of 128 KiB in 4 bytes.
 const MAX_RATIO: i64 = 1 << 15;
 
 fn damaged(what: &str) -> ArrowError {
@@ -39,7 +39,7 @@ impl Stream {
     /// Reads the schema. A file that is read as a stream is a stream between two magics.
     pub(crate) fn open(mut reader: Box<dyn BufRead + Send>) -> Result<(Stream, SchemaRef)> {
         if reader.fill_buf()?.starts_with(b"ARROW1") {
-            // Zeros follow the magic as padding. No message begins with a zero.
+            // Zeros follow the magic as padding. No message starts with a zero.
             let mut unit = [0; 8];
             reader.read_exact(&mut unit)?;
             for _ in 0..MAGIC_UNITS {

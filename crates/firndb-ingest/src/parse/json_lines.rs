@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::io::{BufRead, Read};
 use std::sync::Arc;
 
-/// Most bytes of a line. An input with a longer one is not JSON lines.
+/// Maximum bytes of a line. An input with a longer one is not JSON lines.
 const MAX_LINE: u64 = 256 << 20;
 
 /// Reads the lines of one input.

@@ -1,4 +1,4 @@
-//! Parsers of formats, and what protects them from damaged inputs.
+//! Parsers of formats, and their protection against damaged inputs.
 
 pub(crate) mod columnar;
 pub(crate) mod csv;

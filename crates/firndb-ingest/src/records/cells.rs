@@ -59,7 +59,7 @@ pub(crate) fn field(rule: ColumnRule, cell: Cell, out: &mut Vec<u8>) -> Outcome 
 
 fn wrong(kind: ColumnType, shown: &str) -> String {
     let shown: String = shown.chars().take(60).collect();
-    format!("`{shown}` is no {}; name the type, for example --value NAME:string", kind.name())
+    format!("`{shown}` is not a {}; name the type, for example --value NAME:string", kind.name())
 }
 
 fn of_text(rule: ColumnRule, text: &str, out: &mut Vec<u8>) -> Outcome {
@@ -77,7 +77,7 @@ fn of_text(rule: ColumnRule, text: &str, out: &mut Vec<u8>) -> Outcome {
         ColumnType::Long if lost(Type::I64) => None,
         ColumnType::Long => text.trim().parse::<i64>().ok().map(Json::from),
         ColumnType::Double if is_rounded(text) => {
-            return Err(format!("`{text}` is no double{ROUNDED}"));
+            return Err(format!("`{text}` is not a double{ROUNDED}"));
         }
         ColumnType::Double => match parse_f64(text).filter(|_| !lost(Type::F64)) {
             Some(parsed) => {
@@ -92,7 +92,7 @@ fn of_text(rule: ColumnRule, text: &str, out: &mut Vec<u8>) -> Outcome {
                 Some(name) => return Err(duplicate_member(&name)),
                 None => Some(json),
             },
-            Err(e) => return Err(format!("the value is no JSON: {e}")),
+            Err(e) => return Err(format!("the value is not JSON: {e}")),
         },
     };
     let json = json.ok_or_else(|| wrong(rule.ty, text))?;
@@ -174,7 +174,7 @@ mod tests {
             assert_eq!(bytes(ColumnType::Json, Cell::Text(b"[7]")), Ok(vec![10, 2, 4, 14, 0]));
             assert_eq!(bytes(ColumnType::NumberText, Cell::Json(&json!(7))), Ok(vec![2, 2, b'7']));
             let wrong = bytes(ColumnType::Long, Cell::Text(b"1.5")).unwrap_err();
-            assert!(wrong.contains("`1.5` is no long"), "{wrong}");
+            assert!(wrong.contains("`1.5` is not a long"), "{wrong}");
             assert!(bytes(ColumnType::Long, Cell::Json(&json!("1"))).is_err());
             assert!(bytes(ColumnType::Double, Cell::Json(&json!(i64::MAX))).is_err());
             assert!(bytes(ColumnType::NumberText, Cell::Json(&json!("7"))).is_err());

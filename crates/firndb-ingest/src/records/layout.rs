@@ -16,9 +16,9 @@ use firndb::{Error, Result};
 use firndb_arrow::avro::{ANY, Field, Record, Type};
 use serde_json::Value as Json;
 
-/// Most rows from which columns and types are inferred.
+/// Maximum number of rows from which columns and types are inferred.
 pub(crate) const SAMPLE: usize = 10_000;
-/// Most bytes of these rows.
+/// Maximum bytes of these rows.
 pub(crate) const SAMPLE_BYTES: usize = 16 << 20;
 
 /// The layout of values. It is the same for all inputs.
@@ -68,7 +68,7 @@ impl Layout {
         let others = others.map(|name| ValueColumn::new(*name));
         match others.collect::<Vec<ValueColumn>>() {
             none if none.is_empty() => {
-                Err(Error::invalid(format!("{input}: there is no column beside the key")))
+                Err(Error::invalid(format!("{input}: there is no column besides the key")))
             }
             others => Ok(others),
         }

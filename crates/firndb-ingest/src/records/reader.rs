@@ -74,7 +74,7 @@ impl RecordReader {
         RecordReader::start(inputs.iter().cloned().map(Source::Input).collect(), options)
     }
 
-    /// Starts to read a reader. `name` stands for it in messages, and its extension shows the
+    /// Starts to read a reader. `name` is used in messages, and its extension determines the
     /// format. Parquet needs a file.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::io::{BufRead, Read};
 use std::path::Path;
 
-/// Most bytes of a line. An input with a longer one is not text.
+/// Maximum bytes of a line. An input with a longer one is not text.
 const MAX_LINE: u64 = 1 << 30;
 
 /// Reads the lines of one input.

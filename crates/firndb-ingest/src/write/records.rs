@@ -26,7 +26,7 @@ pub enum RecordFormat {
 }
 
 impl RecordFormat {
-    /// The format that the name of a file shows; JSON lines if it shows none.
+    /// The format by the name of a file; JSON lines if the name does not decide.
     pub fn of_path(path: &Path) -> RecordFormat {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let name = name.to_ascii_lowercase();
@@ -51,9 +51,9 @@ pub struct RecordWriterOptions {
     pub hex: bool,
     /// Refuses records that a [`RecordReader`](crate::RecordReader) would not read back exactly.
     pub exact: bool,
-    /// Leaves out values.
+    /// Omits values.
     pub keys_only: bool,
-    /// Leaves out when records expire.
+    /// Omits expiry times.
     pub without_expiry: bool,
 }
 
@@ -128,7 +128,7 @@ enum To<W: Write> {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// A writer to `out`. Writes the header of CSV. `name` stands for the output in messages.
+    /// A writer to `out`. Writes the header of CSV. `name` is used in messages.
     ///
     /// # Errors
     ///

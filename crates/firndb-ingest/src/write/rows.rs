@@ -35,8 +35,8 @@ enum To<W: Write> {
 }
 
 impl<W: Write> RowWriter<W> {
-    /// A writer of rows with these columns. Writes the header of CSV and TSV. `name` stands for the
-    /// output in messages.
+    /// A writer of rows with these columns. Writes the header of CSV and TSV. `name` is used in
+    /// messages.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl<W: Write> RowWriter<W> {
         self
     }
 
-    /// Writes a row: the values of each column. In JSON lines a column without a value is left out,
+    /// Writes a row: the values of each column. In JSON lines a column without a value is omitted,
     /// and several values are an array.
     ///
     /// # Errors

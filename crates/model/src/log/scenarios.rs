@@ -12,10 +12,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A name, and what the threads do.
+/// A name, and the function to run.
 pub type Scenario = (&'static str, fn());
 
-/// All of them.
+/// All scenarios.
 pub const SCENARIOS: [Scenario; 9] = [
     ("a shard is rebuilt and its pages are reused", rebuild),
     ("a shard is rebuilt twice during a search", rebuild_twice),
@@ -28,7 +28,7 @@ pub const SCENARIOS: [Scenario; 9] = [
     ("the slot of a removed segment is reused", reclaim),
 ];
 
-/// Failpoints, and the scenario that notices each.
+/// Failpoints, each with the scenario that detects it.
 pub const FAILPOINTS: [(&str, &str); 11] = [
     ("CountNoRebuilds", "a shard is rebuilt twice during a search"),
     ("ForgetRebuilds", "a shard is rebuilt and its pages are reused"),
@@ -43,11 +43,11 @@ pub const FAILPOINTS: [(&str, &str); 11] = [
     ("ReuseSlotAtOnce", "the slot of a removed segment is reused"),
 ];
 
-/// Most preemptions of a thread that could continue.
+/// Maximum number of preemptions of a thread that could continue.
 const PREEMPTIONS: usize = 3;
 
-/// Runs a scenario in all orders, with a failpoint if one is named. Returns the number of orders,
-/// or the violation.
+/// Runs a scenario in all interleavings, with a failpoint if one is named. Returns the number of
+/// interleavings, or the violation.
 pub fn explore(name: &str, failpoint: Option<&str>) -> Result<usize, String> {
     let named = SCENARIOS.iter().find(|(known, _)| *known == name);
     let (_, work) = *named.ok_or_else(|| format!("there is no scenario `{name}`"))?;
@@ -80,7 +80,7 @@ pub fn explore(name: &str, failpoint: Option<&str>) -> Result<usize, String> {
     Ok(orders)
 }
 
-/// The violation, if any, and the number of orders.
+/// The violation, if any, and the number of interleavings.
 fn explore_with(work: fn()) -> (Result<(), String>, usize) {
     let orders = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&orders);
@@ -123,7 +123,7 @@ fn holds(index: &Index, n: u64) -> bool {
     index.find(hash(n), |found| (found == location(n)).then_some(())).is_some()
 }
 
-/// Starts a thread that looks for an entry which is present all the time.
+/// Starts a thread that searches for an entry which is present all the time.
 fn looks_for(index: &Arc<Index>, n: u64) -> thread::JoinHandle<()> {
     let index = Arc::clone(index);
     thread::spawn(move || assert!(holds(&index, n), "entry {n} is lost"))
@@ -165,7 +165,7 @@ fn insert() {
     assert!([1, 2, 3].into_iter().all(|n| holds(&index, n)));
 }
 
-/// One key has an entry at every moment, the other is removed; a third stays after them.
+/// One key has an entry at every moment; the other is removed; a third follows them.
 fn replace_and_remove() {
     let (index, mut writer) = index(0, &[1, 2, 3].map(|n| (hash(n), location(n))));
     let shared = Arc::clone(&index);
@@ -179,7 +179,7 @@ fn replace_and_remove() {
     let other = looks_for(&index, 3);
     assert!(writer.remove(&index, hash(2), location(2)));
     assert!(writer.replace(&index, hash(1), location(1), location(9)));
-    // In the slot of the removed entry.
+    // Reuses the slot of the removed entry.
     writer.insert(&index, hash(2), location(5)).expect("a small index");
     assert!(writer.remove(&index, hash(2), location(5)));
     reader.join().expect("the reader");
@@ -266,7 +266,7 @@ impl Store {
         store
     }
 
-    /// Begins a new segment, if there is a slot.
+    /// Starts a new segment, if a slot is free.
     fn begin(&mut self, segment: Segment) -> Option<usize> {
         let table = self.table.load();
         let slot = self.slots.take(&table)?;

@@ -1,6 +1,6 @@
 //! `firn catalog diff`: what changed between two versions.
 
-use super::Place;
+use super::CatalogLocation;
 use crate::failure::Result;
 use crate::output::{Grid, Out, plural, size};
 use serde_json::{Value as Json, json};
@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// The name they were published under.
     name: String,
     /// Number of the first version.

@@ -1,6 +1,6 @@
-//! `firn catalog gc`: removes what nobody needs any more.
+//! `firn catalog gc`: removes versions past their retention, and the files only they named.
 
-use super::Place;
+use super::CatalogLocation;
 use crate::failure::Result;
 use crate::output::{Out, plural, size};
 use firndb::catalog::CleanOptions;
@@ -12,7 +12,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// Names to clean; all if none is given.
     names: Vec<String>,
     /// How many of the newest versions to keep.

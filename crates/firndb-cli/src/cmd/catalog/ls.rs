@@ -1,6 +1,6 @@
 //! `firn catalog ls`: the names in a catalog, or the versions of one.
 
-use super::{Place, to_json};
+use super::{CatalogLocation, to_json};
 use crate::failure::Result;
 use crate::output::{Grid, Out, size};
 use firndb::ErrorKind;
@@ -11,7 +11,7 @@ use serde_json::json;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// The name whose versions are listed.
     name: Option<String>,
 }
@@ -25,7 +25,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             pins = store.pins(name)?;
             for number in store.versions(name)? {
                 match store.version(name, number) {
-                    // A clean-up has just removed it.
+                    // A concurrent `gc` has just removed it.
                     Err(e) if e.kind() == ErrorKind::NotFound => {}
                     version => versions.push(version?),
                 }
@@ -34,7 +34,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         None => {
             for name in store.names()? {
                 match store.newest(&name) {
-                    // Somebody is publishing the first version.
+                    // A publisher is writing the first version.
                     Err(e) if e.kind() == ErrorKind::NotFound => {}
                     newest => versions.push(newest?),
                 }

@@ -4,7 +4,7 @@ mod diff;
 mod gc;
 mod ls;
 mod pin;
-mod place;
+mod location;
 mod publish;
 mod pull;
 mod rollback;
@@ -19,7 +19,7 @@ use firndb::redact;
 use firndb::search::timestamp_to_text;
 use serde_json::{Map, Value as Json, json};
 
-pub use place::Place;
+pub use location::CatalogLocation;
 pub use publish::publish;
 
 /// Commands on catalogs.
@@ -33,17 +33,17 @@ pub enum Catalog {
     Diff(diff::Args),
     /// Publish a table or a collection as the next version of a name.
     Publish(publish::Args),
-    /// Publish the files of an old version as the next one.
+    /// Publish the files of an old version as the next version.
     Rollback(rollback::Args),
-    /// Keep a version from being cleaned away, or stop doing so.
+    /// Protect a version from `gc`, or stop protecting it.
     Pin(pin::Args),
-    /// Remove versions that nobody needs any more, and their files.
+    /// Remove versions past their retention, and the files that only they name.
     Gc(gc::Args),
-    /// Make the table or collection that a version is in a directory.
+    /// Write a version's table or collection into a directory.
     Pull(pull::Args),
     /// Check every byte of a version.
     Verify(verify::Args),
-    /// Keep the newest version in a directory and tell of each that comes.
+    /// Keep the newest version in a directory and report each new one.
     Watch(watch::Args),
 }
 
@@ -64,11 +64,11 @@ impl Catalog {
     }
 }
 
-/// Which version is meant.
+/// The version that a command works on.
 #[derive(clap::Args)]
 struct Which {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// The name it was published under.
     name: String,
     /// Number of the version; the newest if it is left out.
@@ -82,8 +82,12 @@ impl Which {
     }
 }
 
-/// The version of a number, or the newest.
-fn version(catalog: &Place, name: &str, number: Option<u64>) -> firndb::Result<(Store, Version)> {
+/// Opens a version by number, or the newest.
+fn version(
+    catalog: &CatalogLocation,
+    name: &str,
+    number: Option<u64>,
+) -> firndb::Result<(Store, Version)> {
     let store = catalog.open()?;
     let version = match number {
         Some(number) => store.version(name, number)?,
@@ -92,13 +96,13 @@ fn version(catalog: &Place, name: &str, number: Option<u64>) -> firndb::Result<(
     Ok((store, version))
 }
 
-/// `NAME=TEXT`, two texts.
+/// Parses `NAME=TEXT`.
 fn label(text: &str) -> std::result::Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=TEXT")?;
     Ok((name.to_string(), value.to_string()))
 }
 
-/// A version without its files, and without the credentials in URLs of its labels.
+/// A version as JSON, without its files and without credentials in URLs of its labels.
 fn to_json(version: &Version) -> Json {
     let labels: Map<String, Json> =
         version.labels.iter().map(|(name, text)| (name.clone(), redact(text).into())).collect();
@@ -117,7 +121,7 @@ fn to_json(version: &Version) -> Json {
     })
 }
 
-/// What was published.
+/// The result of a publication as JSON.
 fn published_to_json(published: &Published) -> Json {
     let mut shown = to_json(&published.version);
     shown["files_sent"] = published.files_sent.into();

@@ -1,24 +1,24 @@
-//! `firn catalog pin`: versions that are not to be cleaned away.
+//! `firn catalog pin`: protects versions from `gc`.
 
-use super::Place;
+use super::CatalogLocation;
 use crate::failure::Result;
 use crate::output::Out;
 use serde_json::json;
 
-/// Keep a version from being cleaned away until it is unpinned.
+/// Protect a version from `firn catalog gc` until it is unpinned.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// The name it was published under.
     name: String,
     /// Number of the version.
     #[arg(value_name = "VERSION")]
     number: u64,
-    /// Why, for whoever finds the pin.
+    /// The reason, shown with the pin.
     #[arg(long, default_value = "")]
     note: String,
-    /// Take the pin away.
+    /// Remove the pin.
     #[arg(long, conflicts_with = "note")]
     remove: bool,
 }

@@ -1,6 +1,6 @@
-//! `firn catalog publish`: the next version of a name.
+//! `firn catalog publish`: publishes the next version of a name.
 
-use super::{Place, label, published_to_json};
+use super::{CatalogLocation, label, published_to_json};
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
 use crate::output::{Out, plural, size, time};
@@ -8,21 +8,21 @@ use firndb::catalog::{PublishOptions, Published};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Publish a table or a collection as the next version of a name. What the newest version has
-/// already is not sent again; on the same file system the rest is hard-linked.
+/// Publish a table or a collection as the next version of a name. Files that the newest version
+/// already has are not sent again; on the same file system the rest is hard-linked.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// The name to publish under.
     name: String,
     /// File of a table, or directory of a collection.
     path: PathBuf,
-    /// Something to say about the version; may be given several times.
+    /// A label, NAME=TEXT, kept with the version; may be given several times.
     #[arg(long = "label", value_name = "NAME=TEXT", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// Read the files of the version that the catalog has already, and replace damaged ones.
-    /// Without it they must be there and have their full length.
+    /// Read the files that the catalog already has, and replace damaged ones. Without it only their
+    /// presence and their length are checked.
     #[arg(long)]
     verify: bool,
 }
@@ -54,9 +54,9 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(out.finish()?)
 }
 
-/// Publishes what is under a path.
+/// Publishes the table or the collection at `path`.
 pub fn publish(
-    catalog: &Place,
+    catalog: &CatalogLocation,
     name: &str,
     path: &Path,
     labels: &[(String, String)],

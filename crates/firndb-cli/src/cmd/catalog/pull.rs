@@ -1,7 +1,7 @@
-//! `firn catalog pull`: a version as files.
+//! `firn catalog pull`: writes a version's files into a directory.
 
-use super::place::Nearby;
-use super::{Place, version};
+use super::location::Nearby;
+use super::{CatalogLocation, version};
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
 use crate::output::{Out, plural, size, time};
@@ -9,21 +9,21 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Make the table or collection that a version is in a directory. The directory must be missing,
-/// empty, that of a pull that was cut off, which goes on, or have nothing but this version in it.
-/// Every byte is checked.
+/// Write a version's table or collection into a directory. The directory must be missing, empty,
+/// that of an interrupted pull, which is resumed, or hold nothing but this version. Every byte is
+/// checked.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// The name it was published under.
     name: String,
-    /// The directory to make.
+    /// The directory to write.
     to: PathBuf,
     /// Number of the version; the newest if it is left out.
     #[arg(long, value_name = "N")]
     version: Option<u64>,
-    /// Files that are fetched at the same time.
+    /// Number of files to fetch at the same time.
     #[arg(long, default_value_t = 8, value_name = "N")]
     threads: usize,
     #[command(flatten)]

@@ -1,22 +1,22 @@
-//! `firn catalog rollback`: an old version once more.
+//! `firn catalog rollback`: publishes the files of an old version again.
 
-use super::{Place, label, published_to_json};
+use super::{CatalogLocation, label, published_to_json};
 use crate::failure::Result;
 use crate::output::Out;
 use firndb::catalog::PublishOptions;
 
-/// Publish the files of an old version as the next one: readers go on to it, and what was newest
-/// stays in the history.
+/// Publish the files of an old version as the next version. Readers move forward to it; the version
+/// that was newest stays in the history.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// The name it was published under.
     name: String,
     /// Number of the version to go back to.
     #[arg(value_name = "VERSION")]
     to: u64,
-    /// Something to say about the new version; may be given several times.
+    /// A label, NAME=TEXT, kept with the new version; may be given several times.
     #[arg(long = "label", value_name = "NAME=TEXT", value_parser = label)]
     labels: Vec<(String, String)>,
 }

@@ -1,4 +1,4 @@
-//! `firn catalog show`: what the manifest of a version says.
+//! `firn catalog show`: prints the manifest of a version.
 
 use super::{Which, to_json};
 use crate::failure::Result;
@@ -50,7 +50,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     if let Some(schema) = &version.schema {
         out.line(format!("\n{}\n", schema.trim_end()))?;
     }
-    let mut grid = Grid::new(["file", "size", "since version", "BLAKE3"]).whole();
+    let mut grid = Grid::new(["file", "size", "since version", "BLAKE3"]).untruncated();
     for file in &version.files {
         let hash = file.blake3.get(..16).unwrap_or_default().to_string();
         grid.row([file.name.clone(), size(file.bytes), file.since.to_string(), hash]);

@@ -1,4 +1,4 @@
-//! `firn catalog verify`: every byte of a version.
+//! `firn catalog verify`: checks every byte of a version.
 
 use super::Which;
 use crate::cmd::load::progress_bar;

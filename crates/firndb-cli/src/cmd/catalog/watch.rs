@@ -1,7 +1,7 @@
-//! `firn catalog watch`: a reader that tells of each version that comes.
+//! `firn catalog watch`: a reader that follows a name and reports each new version.
 
-use super::place::{Nearby, serve};
-use super::{Place, to_json};
+use super::location::{Nearby, serve};
+use super::{CatalogLocation, to_json};
 use crate::failure::Result;
 use crate::output::{Out, plural, size};
 use firndb::catalog::{CatalogReader, ReaderOptions, ReaderStats, Share};
@@ -9,33 +9,33 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Keep the newest version open, with its files in a directory, and tell of each that comes and of
-/// each failure. It ends with Ctrl-C, or after a number of versions.
+/// Keep the newest version open, with its files in a directory, and report each new version and
+/// each failure. Ends with Ctrl-C, or after a number of versions.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    catalog: Place,
+    catalog: CatalogLocation,
     /// The name to watch.
     name: String,
     /// Directory for the files, for this reader alone: empty, missing, or that of an earlier watch.
     cache: PathBuf,
-    /// How often to look, in milliseconds; a quarter more or less.
+    /// Polling interval in milliseconds; jittered by a quarter.
     #[arg(long, default_value_t = 1000, value_name = "MS")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
-    /// Serve the files over HTTP to whoever can connect: for readers nearby, as their peer or as
-    /// their catalog.
+    /// Serve the files over HTTP to any client that can connect: to other readers, as their peer or
+    /// as their catalog.
     #[arg(long, value_name = "HOST:PORT")]
     serve: Option<String>,
     #[command(flatten)]
     nearby: Nearby,
-    /// End after so many versions, the first one counted.
+    /// End after this many versions, counting the first.
     #[arg(long, value_name = "N")]
     versions: Option<u64>,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    // It serves before it has anything: others that start at the same moment wait for it.
+    // Serve before the first version is open: peers that start at the same moment wait for it.
     let share = Share::new(&args.name);
     let serving = args.serve.as_ref().map(|address| serve(address, share.clone())).transpose()?;
     if let Some(serving) = &serving {
@@ -45,13 +45,13 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let share = serving.as_ref().map(|_| share);
     let options = ReaderOptions { share, ..ReaderOptions::default() };
     let reader = catalog.reader(&args.name, &args.cache, options)?;
-    tell(&reader, json)?;
-    // An older version than the newest may be open.
+    report_version(&reader, json)?;
+    // The open version may be older than the newest.
     let mut last_error = reader.stats().last_error.map(|error| firndb::redact(&error));
-    last_error.iter().for_each(|error| complain(&reader, error));
+    last_error.iter().for_each(|error| report_failure(&reader, error));
     let (send, outcomes) = std::sync::mpsc::channel();
     let watch = reader.watch(Duration::from_millis(args.every), move |outcome| {
-        // Nobody listens any more when the command ends.
+        // The output pipe may be closed when the command ends.
         let _ = send.send(outcome.map(drop).map_err(|error| firndb::redact(&error.to_string())));
     });
     let mut seen = 1;
@@ -60,12 +60,12 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             Ok(Ok(())) => {
                 seen += 1;
                 last_error = None;
-                tell(&reader, json)?;
+                report_version(&reader, json)?;
             }
-            // A failure that goes on is told of once.
+            // A failure that persists is reported once.
             Ok(Err(error)) if last_error.as_ref() == Some(&error) => {}
             Ok(Err(error)) => {
-                complain(&reader, &error);
+                report_failure(&reader, &error);
                 last_error = Some(error);
             }
             Err(_) => break,
@@ -75,8 +75,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Says why the newest version is not open.
-fn complain(reader: &CatalogReader, error: &str) {
+/// Reports why the newest version is not open.
+fn report_failure(reader: &CatalogReader, error: &str) {
     let ReaderStats { version, newest, .. } = reader.stats();
     match newest > version {
         true => {
@@ -86,7 +86,7 @@ fn complain(reader: &CatalogReader, error: &str) {
     }
 }
 
-fn tell(reader: &CatalogReader, json: bool) -> Result<()> {
+fn report_version(reader: &CatalogReader, json: bool) -> Result<()> {
     let (now, stats) = (reader.current(), reader.stats());
     let mut out = Out::new();
     if json {

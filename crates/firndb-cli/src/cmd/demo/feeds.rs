@@ -1,5 +1,6 @@
-//! The way of a feed: a file a carrier goes into an index, the partitions that changed are rebuilt
-//! and published to a catalog, and a reader that is being asked switches to them.
+//! Feeds from source to reader: one file per carrier goes into an index, the partitions that
+//! changed are rebuilt and published to a catalog, and a reader that is answering queries switches
+//! to them.
 
 use super::flights::{self, CORRECTED_CARRIER, CORRECTED_MONTH, CORRECTION};
 use crate::failure::Result;
@@ -19,30 +20,30 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The day of the corrected month whose flights are gone from the second feed.
+/// The day of the corrected month whose flights are missing from the second feed.
 const GONE: &str = "4";
-/// The month on whose first day the second feed has flights that the first had not.
+/// The month on whose first day the second feed has additional flights.
 const NEW_MONTH: &str = "8";
-/// Columns that tell one flight from the others.
+/// Columns that identify a flight.
 const KEY: [&str; 4] = ["time_hour", "carrier", "flight", "origin"];
 const NAME: &str = "flights";
-/// How often the reader looks for a new version.
+/// Interval at which the reader polls for a new version.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What became of the second version of a feed.
+/// The result of applying the second version of a feed.
 struct Second {
     applied: Applied,
     published: Published,
-    /// From the return of the index's call until the reader had it.
+    /// From the return of the index's call until the reader had the version.
     seen: Duration,
     queries: u64,
     failed: u64,
 }
 
-/// What a run makes in its directory.
+/// Names of the files and directories of a run.
 const MADE: [&str; 4] = ["feeds", "index", "catalog", "cache"];
 
-/// Removes what an earlier run left that was stopped, and nothing else.
+/// Removes what an interrupted earlier run left, and nothing else.
 fn remove_earlier(dir: &Path) -> Result<()> {
     let entries = match std::fs::read_dir(dir) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -69,7 +70,7 @@ pub fn run(out: &mut Out, csv: &Path, dir: &Path, bar: &ProgressBar, json: bool)
     let mut indexer = Indexer::open(&index, flights::schema()?, by_month, Options::default())?;
     for (carrier, file) in &files {
         bar.set_message(format!("taking the feed of {carrier}"));
-        take(&mut indexer, carrier, file)?;
+        apply(&mut indexer, carrier, file)?;
     }
     let catalog = Catalog::create(dir.join("catalog"))?;
     let first = publish(&catalog, &mut indexer)?;
@@ -98,7 +99,7 @@ pub fn run(out: &mut Out, csv: &Path, dir: &Path, bar: &ProgressBar, json: bool)
     Ok(())
 }
 
-/// Writes a file a carrier; their paths by carrier.
+/// Writes one file per carrier; returns their paths by carrier.
 fn split(csv: &Path, dir: &Path) -> firndb::Result<BTreeMap<String, PathBuf>> {
     std::fs::create_dir_all(dir).map_err(|e| Error::io("make", dir, e))?;
     let mut rows = reader(csv)?;
@@ -123,8 +124,8 @@ fn split(csv: &Path, dir: &Path) -> firndb::Result<BTreeMap<String, PathBuf>> {
     Ok(paths)
 }
 
-/// Writes the carrier's second feed: delays of a month corrected, a day of it gone, and a day in
-/// the next month with more flights.
+/// Writes the carrier's second feed: delays of a month corrected, a day of it removed, and a day of
+/// the next month with additional flights.
 fn correct(feed: &Path, dir: &Path) -> firndb::Result<PathBuf> {
     let path = dir.join("corrected.csv");
     let mut rows = reader(feed)?;
@@ -179,8 +180,8 @@ fn bad(path: &Path, error: &csv::Error) -> Error {
     Error::invalid(error.to_string()).in_file(path)
 }
 
-/// Gives the rows of a file to the index as the new version of a carrier's feed.
-fn take(indexer: &mut Indexer, carrier: &str, file: &Path) -> firndb::Result<Applied> {
+/// Applies the rows of a file as the new version of a carrier's feed.
+fn apply(indexer: &mut Indexer, carrier: &str, file: &Path) -> firndb::Result<Applied> {
     let schema = indexer.schema().clone();
     let mut typer = Typer::new(&schema, TyperOptions::default().null_texts(["NA"]));
     let mut rows = Rows::from_path(file, RowOptions::default().format(Format::Csv));
@@ -209,8 +210,8 @@ fn publish(catalog: &Catalog, indexer: &mut Indexer) -> firndb::Result<Published
     version.ok_or_else(|| Error::new(ErrorKind::Failed, "the feed changed nothing"))
 }
 
-/// Takes the second feed and publishes it, while a thread asks the reader and another looks for new
-/// versions.
+/// Applies and publishes the second feed, while one thread queries the reader and another polls for
+/// new versions.
 fn send_again(
     indexer: &mut Indexer,
     catalog: &Catalog,
@@ -218,21 +219,21 @@ fn send_again(
     feed: &Path,
 ) -> Result<Second> {
     let stop = AtomicBool::new(false);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (send, outcomes) = std::sync::mpsc::channel();
     let watch = reader.watch(LOOK, move |outcome| {
-        let _ = tell.send((Instant::now(), outcome.is_ok()));
+        let _ = send.send((Instant::now(), outcome.is_ok()));
     });
     let (work, (queries, failed)) = std::thread::scope(|scope| {
-        let asking = scope.spawn(|| ask_until(&stop, reader));
+        let querying = scope.spawn(|| query_until(&stop, reader));
         let work = (|| {
-            let applied = take(indexer, CORRECTED_CARRIER, feed)?;
+            let applied = apply(indexer, CORRECTED_CARRIER, feed)?;
             let start = Instant::now();
             let published = publish(catalog, indexer)?;
-            let seen = told.recv_timeout(Duration::from_secs(60));
+            let seen = outcomes.recv_timeout(Duration::from_secs(60));
             Ok::<_, Error>((applied, published, start, seen))
         })();
         stop.store(true, Ordering::Release);
-        (work, asking.join().unwrap_or((0, 1)))
+        (work, querying.join().unwrap_or((0, 1)))
     });
     drop(watch);
     let (applied, published, start, seen) = work?;
@@ -246,9 +247,9 @@ fn send_again(
     }
 }
 
-/// Asks the version that is open for the carrier's average delay, again and again; how many
-/// queries were answered, and how many were not.
-fn ask_until(stop: &AtomicBool, reader: &CatalogReader) -> (u64, u64) {
+/// Repeatedly queries the open version for the carrier's average delay. Returns how many queries
+/// succeeded and how many failed.
+fn query_until(stop: &AtomicBool, reader: &CatalogReader) -> (u64, u64) {
     let filter = query::eq("carrier", CORRECTED_CARRIER);
     let (mut answered, mut failed) = (0, 0);
     while !stop.load(Ordering::Acquire) {

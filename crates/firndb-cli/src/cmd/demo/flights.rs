@@ -1,4 +1,4 @@
-//! Rows of the flights' file into documents: schema, tags, partitions, and the correction of a
+//! Turns rows of the flights file into documents: schema, tags, partitions, and the correction of a
 //! month.
 
 use crate::cmd::load::advance;
@@ -11,14 +11,14 @@ use indicatif::ProgressBar;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The month that is replaced at the end of the demo.
+/// The month that the demo replaces at its end.
 pub const CORRECTED_MONTH: i64 = 7;
 /// The carrier whose delays are corrected.
 pub const CORRECTED_CARRIER: &str = "EV";
-/// Minutes by which its delays are said to be too high.
+/// Minutes by which its reported delays are assumed to be too high.
 pub const CORRECTION: i64 = 10;
 
-/// Thirteen fields to search by and seven to read back.
+/// Thirteen searchable fields, and seven that can only be read back.
 pub fn schema() -> Result<Schema> {
     let filterable = Roles::FILTERABLE.with(Roles::STORED);
     let number = |name: &str, roles| Field::new(name, Type::I64, roles);
@@ -47,8 +47,8 @@ pub fn schema() -> Result<Schema> {
     Ok(schema.payload(Payload::Zstd { level: 3, dictionary: false }))
 }
 
-/// Reads `csv` into one partition a month, publishes them as the collection `dir`, and returns the
-/// rows of the month that will be corrected.
+/// Reads `csv` into one partition per month, publishes them as the collection `dir`, and returns
+/// the rows of the month that will be corrected.
 pub fn build(csv: &Path, dir: &Path, bar: &ProgressBar) -> Result<(Collection, Vec<Row>)> {
     let schema = schema()?;
     let mut typer = Typer::new(&schema, TyperOptions::default().null_texts(["NA"]));
@@ -93,7 +93,7 @@ pub fn replace(collection: &Collection, name: &str, rows: &mut [Row]) -> Result<
     change.commit()
 }
 
-/// Takes the correction off both delays of a flight of the carrier.
+/// Subtracts the correction from both delays of a flight of the carrier.
 fn correct(row: &mut Row) {
     let is = |(column, raw): &(_, RawValue)| {
         let column: &std::sync::Arc<str> = column;
@@ -128,7 +128,7 @@ fn tags(flight: &Document) -> Vec<&'static str> {
         None => tags.push("cancelled"),
         Some(delay) if delay < 0 => tags.push("early"),
         Some(delay) => {
-            // From fifteen minutes on a flight counts as late in the statistics of its source.
+            // The source's statistics count a flight as late from fifteen minutes on.
             if delay >= 15 {
                 tags.push("late");
             }

@@ -1,16 +1,16 @@
-//! Flights made up from a seed, for machines without a network: as many as the real ones, with the
-//! same columns, carriers and rough proportions.
+//! Generates flights from a seed, for machines without a network: as many as the real ones, with
+//! the same columns, carriers and rough proportions.
 
 use firndb::{Error, Result};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// As many as there really were.
+/// The number of real flights.
 pub const FLIGHTS: u64 = 336_776;
 const SEED: u64 = 2013;
 
-/// Carriers with their flights of a thousand.
+/// Carriers, each with its share of a thousand flights.
 const CARRIERS: [(&str, u64); 12] = [
     ("UA", 174),
     ("B6", 162),
@@ -26,7 +26,7 @@ const CARRIERS: [(&str, u64); 12] = [
     ("HA", 4),
 ];
 
-/// Destinations with their miles from New York.
+/// Destinations, each with its distance from New York in miles.
 const AIRPORTS: [(&str, u64); 24] = [
     ("ATL", 760),
     ("ORD", 730),
@@ -60,7 +60,7 @@ const HEADER: &str = "year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,
                       arr_delay,carrier,flight,tailnum,origin,dest,air_time,distance,hour,minute,\
                       time_hour";
 
-/// The path of a CSV file of so many flights in `cache`, written if it is not there yet.
+/// The path of a CSV file of `flights` rows in `cache`, written if it is missing.
 pub fn flights_csv(cache: &Path, flights: u64) -> Result<PathBuf> {
     let csv = cache.join(format!("generated-{flights}.csv"));
     if csv.exists() {
@@ -97,7 +97,7 @@ fn flight(random: &mut Random, month: u64, day: u64) -> String {
     let (hour, minute) = (scheduled / 60, scheduled % 60);
     let air_time = distance / 8 + 20 + random.below(20);
     let arrival = scheduled + air_time + 30;
-    // Most flights leave a little early, one in ten is late by an hour on average.
+    // Most flights leave a little early; one in ten is late, by an hour on average.
     let late = random.below(10) == 0;
     let delay = if late { random.below(120) as i64 } else { random.below(20) as i64 - 10 };
     let gain = random.below(30) as i64 - 20;

@@ -1,11 +1,11 @@
-//! `firn demo`: a year of flights, built, queried, and a month of it replaced while it is read;
-//! then the same flights as feeds, from an index through a catalog to a reader.
+//! `firn demo`: builds and queries a year of flights, and replaces a month of it while a thread
+//! reads; then sends the same flights as feeds through an index and a catalog to a reader.
 
 mod feeds;
 mod fetch;
 mod flights;
 mod generate;
-mod questions;
+mod queries;
 mod swap;
 
 use super::load::progress_bar;
@@ -17,10 +17,10 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// See FirnDB at work on the 336,776 flights that left New York City in 2013.
+/// Run FirnDB on the 336,776 flights that left New York City in 2013.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where the flights are kept between runs, and where the collection is built.
+    /// Directory that caches the flights between runs and in which the collection is built.
     #[arg(long, default_value = "target/firn-demo", value_name = "DIR")]
     dir: PathBuf,
     /// Use generated flights instead of fetching the real ones with pip.
@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, default_value_t = generate::FLIGHTS, requires = "generated", value_name = "N",
           value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
     flights: u64,
-    /// Keep the collection, to go on with `firn search`.
+    /// Keep the collection, for use with `firn search`.
     #[arg(long)]
     keep: bool,
 }
@@ -46,14 +46,14 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     bar.finish_and_clear();
     print_build(&mut out, &dir, &collection.reader(), start, json)?;
     let shown = dir.display().to_string();
-    let asked = questions::ask_all(&mut out, &collection.reader(), &shown, json)?;
+    let answered = queries::run_all(&mut out, &collection.reader(), &shown, json)?;
     swap::run(&mut out, &collection, &mut rows, json)?;
     feeds::run(&mut out, &csv, &args.dir, &progress_bar(None), json)?;
     let start = Instant::now();
     collection.reader().verify()?;
     if !json {
         let bytes = bytes_of(&collection.reader());
-        let checked = format!("{asked} questions answered; all {} checked", size(bytes));
+        let checked = format!("{answered} questions answered; all {} checked", size(bytes));
         out.line(format!("{checked} in {}.", time(start.elapsed())))?;
         if args.keep {
             out.line(format!("Go on: firn search query {shown} \"dest = 'SFO'\""))?;
@@ -65,7 +65,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(out.finish()?)
 }
 
-/// The flights' file: real, or generated if that was asked for or the real one cannot be had.
+/// The flights file: real, or generated if requested or if the real one cannot be downloaded.
 fn source(args: &Args, json: bool) -> Result<PathBuf> {
     if args.generated {
         return Ok(generate::flights_csv(&args.dir, args.flights)?);
@@ -115,7 +115,7 @@ fn print_build(
     json: bool,
 ) -> Result<()> {
     let built = start.elapsed();
-    let (_, opening) = questions::timed(|| Collection::open(dir))?;
+    let (_, opening) = queries::timed(|| Collection::open(dir))?;
     let partitions = reader.partitions().len() as u64;
     if json {
         out.json(&json!({

@@ -1,7 +1,7 @@
-//! The end of the demo: a month is replaced while a thread goes on asking, and no answer is wrong.
+//! The end of the demo: a month is replaced while a thread queries, and no answer is wrong.
 
 use super::flights::{self, CORRECTED_CARRIER, CORRECTED_MONTH, CORRECTION};
-use super::questions::minutes;
+use super::queries::minutes;
 use crate::failure::Result;
 use crate::output::{Out, plural, thousands, time};
 use firndb::search::{Aggregate, Collection, Filter, query};
@@ -11,9 +11,9 @@ use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What the reading thread saw.
+/// What the querying thread saw.
 struct Seen {
-    /// Each different answer in the order of its first appearance, and how often it came.
+    /// Each distinct answer in the order of its first appearance, and how often it was given.
     answers: Vec<(Aggregate, u64)>,
     failed: u64,
     slowest: Duration,
@@ -23,23 +23,23 @@ pub fn run(out: &mut Out, collection: &Collection, rows: &mut [Row], json: bool)
     let name = format!("2013-{CORRECTED_MONTH:02}");
     let filter =
         query::and([query::eq("month", CORRECTED_MONTH), query::eq("carrier", CORRECTED_CARRIER)]);
-    let ask = |collection: &Collection| collection.reader().aggregate(&filter, "dep_delay");
+    let kind = |collection: &Collection| collection.reader().aggregate(&filter, "dep_delay");
     let old_reader = collection.reader();
-    let old = ask(collection)?;
+    let old = kind(collection)?;
     let stop = AtomicBool::new(false);
     let start = Instant::now();
     let (replaced, elapsed, seen) = std::thread::scope(|scope| {
         let reading = scope.spawn(|| read_until(&stop, collection, &filter));
         let replaced = flights::replace(collection, &name, rows);
         let elapsed = start.elapsed();
-        // Some answers after the change, so that the thread sees it.
+        // Leave time for some answers after the change, so that the thread sees it.
         std::thread::sleep(Duration::from_millis(50));
         stop.store(true, Ordering::Release);
         (replaced, elapsed, reading.join())
     });
     replaced?;
     let seen = seen.map_err(|_| Error::new(ErrorKind::Failed, "the reading thread panicked"))?;
-    let new = ask(collection)?;
+    let new = kind(collection)?;
     let count = |answer: &Aggregate| {
         seen.answers.iter().find(|(seen, _)| seen == answer).map_or(0, |(_, count)| *count)
     };
@@ -68,7 +68,7 @@ pub fn run(out: &mut Out, collection: &Collection, rows: &mut [Row], json: bool)
     Ok(())
 }
 
-/// Asks the same again and again, always of the newest set of partitions.
+/// Repeats one query until `stop`, each time on the newest set of partitions.
 fn read_until(stop: &AtomicBool, collection: &Collection, filter: &Filter) -> Seen {
     let mut seen = Seen { answers: Vec::new(), failed: 0, slowest: Duration::ZERO };
     while !stop.load(Ordering::Acquire) {

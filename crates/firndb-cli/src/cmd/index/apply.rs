@@ -1,4 +1,4 @@
-//! `firn index apply`: rows of files are a new version of a source's feed.
+//! `firn index apply`: applies rows of files as a new version of a source's feed.
 
 use super::key::key_of;
 use super::{open, publish};
@@ -12,45 +12,45 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Take a feed: firn index apply flights united united.csv.gz --key flight,time_hour
+/// Apply a feed: firn index apply flights united united.csv.gz --key flight,time_hour
 ///
-/// The rows are everything that the source has to say: what it said before and is not among them
-/// goes. All of it is taken, or nothing. A feed that would remove more than half of the documents
-/// of its source, and more than 100, is refused, and so is one of which rows were left out and that
-/// would remove anything: --max-removed or --allow-removals allow it.
+/// The rows are the complete state of the source: documents of the source whose keys are not among
+/// them are removed. The feed is applied as a whole or not at all. A feed is refused if it would
+/// remove more than half of the source's documents and more than 100, or if rows of it were skipped
+/// and it would remove any: --max-removed or --allow-removals allow it.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the index.
     dir: PathBuf,
-    /// The source. Of documents with the same key that of the source whose name is the smallest is
-    /// published.
+    /// The source. If several sources have documents with one key, that of the source with the
+    /// smallest name is published.
     source: String,
     #[command(flatten)]
     rows: RowArgs,
     /// Columns whose values are the key of a row.
     #[arg(long, required = true, value_delimiter = ',', value_name = "COLUMN,...")]
     key: Vec<String>,
-    /// The rows are single changes: documents that are not among them stay.
+    /// The rows are single changes: other documents stay.
     #[arg(long)]
     update: bool,
-    /// The rows name keys whose documents go; other columns are not looked at.
+    /// The rows name keys whose documents are removed; other columns are ignored.
     #[arg(long, conflicts_with = "update")]
     delete: bool,
-    /// Let a feed without rows take away everything that the source has.
+    /// Allow a feed without rows, which removes all documents of the source.
     #[arg(long)]
     allow_empty: bool,
-    /// Let the feed take away at most this share of the documents that the source has, from 0 to 1,
-    /// also if rows were left out.
+    /// Allow the feed to remove at most this share of the source's documents, from 0 to 1, even if
+    /// rows were skipped.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     #[arg(conflicts_with_all = ["allow_removals", "update", "delete"])]
     max_removed: Option<f64>,
-    /// Let the feed take away any number of documents.
+    /// Allow the feed to remove any number of documents.
     #[arg(long, conflicts_with_all = ["update", "delete"])]
     allow_removals: bool,
-    /// Take the feed and leave it to a later run to publish it.
+    /// Apply the feed, and leave publishing to a later run.
     #[arg(long)]
     no_publish: bool,
-    /// Publish the collection also as the next version of NAME in a catalog.
+    /// Also publish the collection as the next version of NAME in a catalog.
     #[arg(long, num_args = 2, value_names = ["CATALOG", "NAME"], conflicts_with = "no_publish")]
     publish: Vec<String>,
 }
@@ -102,7 +102,7 @@ fn in_words(source: &str, applied: &Applied, took: Duration) -> String {
     format!("{source}: {counts}; {partitions} changed, in {}.", time(took))
 }
 
-/// Gives the rows to the index.
+/// Applies the rows to the index.
 fn take(args: &Args, indexer: &mut Indexer, load: Load) -> Result<(Applied, Report)> {
     let chosen = Chosen { schema: indexer.schema().clone(), inferred: false };
     let is_whole = !args.update && !args.delete;
@@ -122,7 +122,7 @@ fn take(args: &Args, indexer: &mut Indexer, load: Load) -> Result<(Applied, Repo
         return Err(Error::invalid(message).into());
     }
     feed.left_out(report.skipped);
-    // Without rows that were left out it is empty on purpose.
+    // If no row was skipped, the feed is empty on purpose.
     let is_meant = args.allow_removals || (args.allow_empty && report.rows == 0);
     let feed = match args.max_removed {
         Some(share) => feed.removals(Removals::Share(share)),
@@ -132,8 +132,8 @@ fn take(args: &Args, indexer: &mut Indexer, load: Load) -> Result<(Applied, Repo
     Ok((feed.finish()?, report))
 }
 
-/// A share of all, from 0 to 1.
+/// Parses a share, from 0 to 1.
 fn parse_share(text: &str) -> std::result::Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| format!("`{text}` is no share; write a number from 0 to 1, such as 0.8"))
+    share.ok_or_else(|| format!("`{text}` is not a share; write a number from 0 to 1, such as 0.8"))
 }

@@ -1,4 +1,4 @@
-//! `firn index backup`: an index in another directory, out of hard links or copies.
+//! `firn index backup`: backs up an index into another directory, by hard links or copies.
 
 use super::open;
 use crate::failure::Result;
@@ -9,12 +9,12 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Make a backup of an index: hard links on the same file system, copies on another one. It can be
-/// opened as any index. The directory must be new or empty, or have an earlier backup of this index
-/// in it, which is brought up to date.
+/// Make a backup of an index: hard links on the same file system, copies on another one. The backup
+/// can be opened like any index. The directory must be new or empty, or hold an earlier backup of
+/// this index, which is brought up to date.
 ///
-/// A program that has the index open is waited for. A backup of one that stays open is made by that
-/// program itself (`Indexer::backup`).
+/// The command waits for a program that has the index open. A program that keeps it open makes the
+/// backup itself (`Indexer::backup`).
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the index.
@@ -22,17 +22,17 @@ pub struct Args {
     /// Directory of the backup.
     #[arg(value_name = "BACKUP")]
     to: PathBuf,
-    /// Wait so long for a program that has the index open.
+    /// How long to wait for a program that has the index open.
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     wait: u64,
 }
 
-/// Between two looks at the lock.
+/// Interval between attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    let indexer = open_in_turn(&args.dir, Duration::from_secs(args.wait))?;
+    let indexer = open_or_wait(&args.dir, Duration::from_secs(args.wait))?;
     let made = indexer.backup(&args.to)?;
     let dirty = indexer.status()?.dirty.len() as u64;
     indexer.close()?;
@@ -62,8 +62,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(out.finish()?)
 }
 
-/// Opens an index, and waits as long as another process has it open.
-fn open_in_turn(dir: &Path, most: Duration) -> firndb::Result<Indexer> {
+/// Opens an index; waits while another process has it open, at most `most`.
+fn open_or_wait(dir: &Path, most: Duration) -> firndb::Result<Indexer> {
     const MEMORY: usize = 1 << 30;
     let start = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! `firn index init`: an index that takes feeds.
+//! `firn index init`: creates an index.
 
 use super::{Division, in_words};
 use crate::cmd::load::schema_from_file;
@@ -10,9 +10,9 @@ use firndb::{Error, ErrorKind};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Make an index: firn index init flights --schema flights.toml --partition-by carrier
+/// Create an index: firn index init flights --schema flights.toml --partition-by carrier
 ///
-/// `firn search build --infer flights.csv > flights.toml` writes a schema to begin with.
+/// `firn search build --infer flights.csv > flights.toml` writes a schema to start from.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the index, a new one; its collection will be DIR/collection.
@@ -24,7 +24,7 @@ pub struct Args {
     division: Division,
 }
 
-/// Partitions by hash if nothing is said.
+/// Partitions by hash by default.
 const DEFAULT_PARTITIONS: u32 = 64;
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
@@ -53,7 +53,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(out.finish()?)
 }
 
-/// `AlreadyExists` unless nothing is in this place.
+/// `AlreadyExists` if anything is at this path.
 fn check_absent(dir: &Path) -> firndb::Result<()> {
     if is_free(dir)? {
         return Ok(());

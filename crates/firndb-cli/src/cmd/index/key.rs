@@ -1,12 +1,13 @@
 //! The key of a row: the values of some of its columns as one text.
 //!
-//! Different values give different keys. A number stands as its digits. A text stands as it is,
-//! with two exceptions: the characters U+001D to U+001F are escaped, and a text that looks like a
-//! number, a time, `true` or `false` begins with U+001E. U+001F stands between the values.
+//! The encoding is injective: different values give different keys. A number is written in its
+//! digits. A text is written unchanged, with two exceptions: the characters U+001D to U+001F are
+//! escaped, and a text that looks like a number, a time, `true` or `false` is prefixed with U+001E.
+//! U+001F separates the values.
 //!
-//! JSON says what is a number. In CSV the schema does: a column of numbers, booleans or times gives
-//! their values, a column of texts texts. A column that is not in the schema gives a number if its
-//! text is that of one.
+//! In JSON the syntax decides what is a number, in CSV the schema: columns of numbers, booleans or
+//! times give values of that type, text columns give text. A CSV column that is not in the schema
+//! gives a number if its text is one.
 
 use crate::output::to_text;
 use firndb::search::{Schema, Type, timestamp_from_text};
@@ -14,14 +15,14 @@ use firndb::{Error, Result};
 use firndb_ingest::value::parse;
 use firndb_ingest::{RawValue, Row};
 
-/// Stands between the values.
+/// Separates the values.
 const SEPARATOR: char = '\u{1f}';
-/// Begins a text that looks like something else.
+/// Prefix of a text that looks like another type.
 const TEXT: char = '\u{1e}';
-/// Begins the escape of one of these three characters; the character itself follows, moved by 32.
+/// First character of an escape; the escaped character follows, shifted by 32.
 const ESCAPE: char = '\u{1d}';
 
-/// The key of a row: the values of these columns.
+/// Returns the key of a row: the values of these columns.
 pub fn key_of(row: &Row, columns: &[String], schema: &Schema) -> Result<String> {
     let mut key = String::new();
     for (n, column) in columns.iter().enumerate() {
@@ -49,7 +50,8 @@ pub fn key_of(row: &Row, columns: &[String], schema: &Schema) -> Result<String> 
                 return Err(Error::invalid(message));
             }
             Some(_) => {
-                let message = format!("column `{column}` is no key: it is a fraction or a list");
+                let message =
+                    format!("column `{column}` cannot be a key: it is a fraction or a list");
                 return Err(Error::invalid(message));
             }
         }
@@ -57,7 +59,7 @@ pub fn key_of(row: &Row, columns: &[String], schema: &Schema) -> Result<String> 
     Ok(key)
 }
 
-/// The text of the number, bool or time that a cell of a CSV file holds.
+/// Returns the text of the number, bool or time that a CSV cell holds.
 fn number_of(text: &str, ty: Option<Type>) -> Option<String> {
     match ty {
         Some(Type::String | Type::Bytes) => None,
@@ -150,14 +152,14 @@ mod tests {
             let cells: Vec<RawValue> = cells.into_iter().cloned().collect();
             let key = key(&cells, OTHER);
             if let Some(other) = seen.insert(key.clone(), cells.clone()) {
-                // A key of one column and one of two are never of the same index's feed.
+                // Keys of one and of two columns never occur in the same index.
                 assert_ne!(other.len(), cells.len(), "{other:?} and {cells:?} are {key:?}");
             }
         }
     }
 
     #[test]
-    fn a_value_has_one_key_in_whatever_form_it_comes() {
+    fn a_value_has_the_same_key_in_every_format() {
         let text = |text: &str| RawValue::Text(text.to_string());
         let string = |text: &str| RawValue::Str(text.to_string());
         for schema in [OTHER, "[fields]\na = \"u64 full\"\n"] {

@@ -7,7 +7,7 @@ mod key;
 mod rebuild;
 mod status;
 
-use crate::cmd::catalog::Place;
+use crate::cmd::catalog::CatalogLocation;
 use crate::failure::Result;
 use crate::output::{plural, size, time};
 use clap::Subcommand;
@@ -21,13 +21,13 @@ use std::time::{Duration, Instant};
 /// Commands on indexes.
 #[derive(Subcommand)]
 pub enum Index {
-    /// Make an index: a directory that takes feeds, with a collection in it.
+    /// Create an index: a directory that takes feeds, with a collection in it.
     Init(init::Args),
-    /// Take a new version of a source's feed, or single changes, and publish what changed.
+    /// Apply a new version of a source's feed, or single changes, and publish what changed.
     Apply(apply::Args),
     /// Show sources, partitions, and what is not published yet.
     Status(status::Args),
-    /// Rebuild what is not published yet, or everything, perhaps divided in another way.
+    /// Rebuild what is not published yet, or everything, optionally with other partitions.
     Rebuild(rebuild::Args),
     /// Make a backup of an index.
     Backup(backup::Args),
@@ -45,10 +45,10 @@ impl Index {
     }
 }
 
-/// How documents come to partitions.
+/// How documents are assigned to partitions.
 #[derive(clap::Args)]
 struct Division {
-    /// Divide documents by the hash of their keys into so many partitions (for each value of
+    /// Divide documents by the hash of their keys into this many partitions (for each value of
     /// --partition-by, if it is given).
     #[arg(long, value_name = "N")]
     partitions: Option<u32>,
@@ -58,7 +58,7 @@ struct Division {
 }
 
 impl Division {
-    /// `None` if nothing was said.
+    /// `None` if neither argument is given.
     fn partitioning(&self) -> Option<Partitioning> {
         match (&self.partition_by, self.partitions) {
             (None, None) => None,
@@ -69,7 +69,7 @@ impl Division {
     }
 }
 
-/// Opens an index that is there, and says so if its collection has to be made again.
+/// Opens an existing index, and reports if its collection has to be rebuilt.
 fn open(dir: &Path, memory: usize) -> firndb::Result<Indexer> {
     let opened = Indexer::open_existing(dir, Options { memory, ..Options::default() });
     let indexer = opened.map_err(|e| match e.kind() {
@@ -94,25 +94,25 @@ fn open(dir: &Path, memory: usize) -> firndb::Result<Indexer> {
     Ok(indexer)
 }
 
-/// A division in words.
+/// Describes a partitioning.
 fn in_words(partitioning: &Partitioning) -> String {
     let parts = partitioning.partitions().map(|n| format!("hash into {n}"));
     let field = partitioning.field().map(|field| format!("field `{field}`"));
     [field, parts].into_iter().flatten().collect::<Vec<_>>().join(" and by ")
 }
 
-/// What a publish did, and how long it took.
+/// The result of a publication, and its duration.
 struct Done {
     published: Published,
     version: Option<catalog::Published>,
     took: Duration,
 }
 
-/// Publishes what changed, and then to `CATALOG NAME`, if that is given.
+/// Publishes what changed, then publishes to `CATALOG NAME` if that is given.
 fn publish(indexer: &mut Indexer, to: &[String]) -> firndb::Result<Done> {
     let start = Instant::now();
     let (published, version) = match to {
-        [place, name] => indexer.publish_to(&Place::new(place).create()?, name)?,
+        [location, name] => indexer.publish_to(&CatalogLocation::new(location).create()?, name)?,
         _ => (indexer.publish()?, None),
     };
     Ok(Done { published, version, took: start.elapsed() })

@@ -1,4 +1,4 @@
-//! `firn index rebuild`: what is not published yet, or everything, perhaps divided in another way.
+//! `firn index rebuild`: rebuilds what is not published yet, or everything.
 
 use super::{Division, open, publish};
 use crate::cmd::load::parse_size;
@@ -17,7 +17,7 @@ pub struct Args {
     all: bool,
     #[command(flatten)]
     division: Division,
-    /// Publish the collection also as the next version of NAME in a catalog.
+    /// Also publish the collection as the next version of NAME in a catalog.
     #[arg(long, num_args = 2, value_names = ["CATALOG", "NAME"])]
     publish: Vec<String>,
     /// Memory to build with, for example 512M or 4G.

@@ -1,4 +1,4 @@
-//! `firn index status`: sources, partitions, and what is not published yet.
+//! `firn index status`: shows sources, partitions, and what is not published yet.
 
 use super::{in_words, open};
 use crate::failure::Result;
@@ -13,7 +13,7 @@ pub struct Args {
     dir: PathBuf,
 }
 
-/// Names of dirty partitions that are shown.
+/// Maximum number of dirty partitions named.
 const SHOWN: usize = 8;
 
 pub fn run(args: &Args, json: bool) -> Result<()> {

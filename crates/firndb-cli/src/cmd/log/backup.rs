@@ -1,4 +1,4 @@
-//! `firn log backup`: a store of its own out of hard links, or of copies.
+//! `firn log backup`: backs up a store into another directory, by hard links or copies.
 
 use super::{open_to_read, open_to_write};
 use crate::failure::Result;
@@ -7,10 +7,10 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Make a backup of the store: hard links on the same file system, copies on another one. It can be
-/// opened as any store. The directory must be new or empty, or have an earlier backup of this store
-/// in it that was not written to since: that one is brought up to date. It holds the old backup or
-/// the new one at every moment, whatever interrupts the command.
+/// Make a backup of the store: hard links on the same file system, copies on another one. The
+/// backup can be opened like any store. The directory must be new or empty, or hold an earlier
+/// backup of this store that was not written to since, which is brought up to date. If the command
+/// is interrupted, the directory holds the old backup or the new one.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store.
@@ -19,7 +19,7 @@ pub struct Args {
     /// Directory of the backup.
     #[arg(value_name = "BACKUP")]
     to: PathBuf,
-    /// Then read every record of the backup and check it.
+    /// Afterwards read and check every record of the backup.
     #[arg(long)]
     verify: bool,
 }

@@ -1,7 +1,7 @@
-//! `firn log bench`: how fast a store is on this machine, in a store of its own.
+//! `firn log bench`: measures a store on this machine, in a directory of its own.
 //!
-//! Keys and values follow from numbers, so nothing is kept and every answer can be compared: all
-//! values are, before the time of a get is shown. Each operation is timed by itself.
+//! Keys and values are computed from numbers, so no copy is kept, and every value is compared
+//! before the time of a get is shown. Each operation is timed individually.
 
 use crate::cmd::load::{parse_bytes, progress_bar};
 use crate::failure::Result;
@@ -15,28 +15,28 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time puts, gets and updates in a store of its own.
+/// Measure puts, gets and updates in a new store.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory for the store, which is kept. Default: a temporary one, which is removed.
     #[arg(value_name = "STORE")]
     dir: Option<PathBuf>,
-    /// Records to put.
+    /// Number of records to put.
     #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = at_least_one())]
     records: u32,
-    /// Bytes of a value.
+    /// Bytes per value.
     #[arg(long, default_value = "100", value_name = "SIZE", value_parser = parse_bytes)]
     value: usize,
-    /// Gets and updates; each of them.
+    /// Number of gets, and of updates.
     #[arg(long, default_value_t = 500_000, value_name = "N", value_parser = at_least_one())]
     ops: u32,
-    /// Puts of which each survives a power cut.
+    /// Number of puts with `sync`, each of which survives a power cut before it returns.
     #[arg(long, default_value_t = 200, value_name = "N")]
     syncs: u32,
-    /// Threads that do it together.
+    /// Number of threads that run the operations.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = thread_count())]
     threads: u16,
-    /// Chooses keys and values.
+    /// Seed of keys and values.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
 }
@@ -49,12 +49,12 @@ fn thread_count() -> RangedU64ValueParser<u16> {
     RangedU64ValueParser::new().range(1..=256)
 }
 
-/// What was measured of one kind of operation.
+/// Measurements of one kind of operation.
 struct Measured {
     name: &'static str,
     count: u64,
     per_second: f64,
-    /// Median, 99 %, 99.9 %, longest.
+    /// Median, 99 %, 99.9 %, maximum.
     times: [Duration; 4],
 }
 
@@ -96,7 +96,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(out.finish()?)
 }
 
-/// What is told of the store beside times.
+/// Facts about the store that are reported with the times.
 struct Facts {
     index_per_key: f64,
     disk: u64,
@@ -168,7 +168,7 @@ fn measure(args: &Args, dir: &Path, say: impl Fn(&'static str)) -> Result<(Vec<M
     ))
 }
 
-/// An operation by its number. It has a buffer of its own.
+/// An operation, given its number and a buffer for values.
 type Op<'a> = dyn Fn(&Bench, u64, &mut Vec<u8>) -> firndb::Result<()> + Sync + 'a;
 
 struct Bench<'a> {
@@ -221,7 +221,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Does an operation `count` times in all threads together.
+    /// Runs an operation `count` times, spread over all threads.
     fn timed(&self, name: &'static str, count: u64, op: &Op) -> Result<Measured> {
         let next = AtomicU64::new(0);
         let start = Instant::now();
@@ -259,19 +259,19 @@ impl Bench<'_> {
     }
 }
 
-/// Operations that a thread takes at once.
+/// Operations that a thread claims at once.
 const STRIDE: u64 = 64;
 
 fn wrong(message: &str) -> crate::failure::Failure {
     Error::new(ErrorKind::Corrupt, message).into()
 }
 
-/// A number below `end` that follows from `n`.
+/// A pseudorandom number below `end`, a function of `n`.
 fn random(n: u64, end: u64) -> u64 {
     mix(n) % end
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea and Flood 2014): different for different numbers.
+/// The finalizer of SplitMix64 (Steele, Lea and Flood 2014), a bijection.
 fn mix(n: u64) -> u64 {
     let z = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

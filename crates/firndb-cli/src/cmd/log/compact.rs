@@ -1,4 +1,4 @@
-//! `firn log compact`: gives back the space of what was replaced or deleted.
+//! `firn log compact`: reclaims the space of replaced and deleted records.
 
 use super::{existing, open_with};
 use crate::failure::Result;
@@ -7,14 +7,14 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Copy what is live out of segments that are partly stale, and remove those. A store that a
+/// Rewrite the live records of partly stale segments and remove those segments. A store that a
 /// program has open does this by itself.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store.
     #[arg(value_name = "STORE")]
     dir: PathBuf,
-    /// Share of a segment that must be stale, 0 to 1; 0 goes through the whole store.
+    /// Minimum stale share of a segment, 0 to 1; 0 compacts the whole store.
     #[arg(long, default_value_t = 0.1, value_name = "SHARE", value_parser = share)]
     threshold: f64,
 }
@@ -26,7 +26,7 @@ fn share(text: &str) -> std::result::Result<f64, String> {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    // Upkeep beside it would empty segments that nobody counts.
+    // Disable background compaction: its segments would be missing from the count.
     let mut options = existing();
     options.background = false;
     let store = open_with(&args.dir, options)?;

@@ -8,8 +8,8 @@ use serde_json::json;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Remove keys: firn log delete users alice bob. Exit code 3 if one of them is not there; the
-/// others are removed then too.
+/// Remove keys: firn log delete users alice bob. Exit code 3 if a key is missing; the others are
+/// removed all the same.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store.
@@ -20,7 +20,7 @@ pub struct Args {
     keys: Vec<OsString>,
     #[command(flatten)]
     form: KeyForm,
-    /// Return when the deletes survive a power cut, not only the end of this program.
+    /// Return when the deletes survive a power cut, not only a crash of the process.
     #[arg(long)]
     sync: bool,
 }

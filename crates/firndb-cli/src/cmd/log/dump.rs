@@ -1,4 +1,4 @@
-//! `firn log dump`: all records, as they are at one moment, in a form that `firn log load` reads.
+//! `firn log dump`: writes all records of one snapshot in a format that `firn log load` reads.
 
 use super::form::Form;
 use super::{open_to_read, unescape};
@@ -24,45 +24,46 @@ pub struct Args {
     /// The file to write, compressed if its name ends in .gz or .zst. Default: standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Form of the records. JSON lines hold every record; text and CSV do with --hex, but for times
-    /// to expire at.
+    /// Format of the records. JSON lines hold every record; text and CSV do with --hex, except for
+    /// expiry times.
     #[arg(long, value_enum, default_value_t)]
     format: Form,
-    /// Stands between key and value in text; \t, \n, \0, \\ and \xHH are understood.
+    /// Separator of key and value in text; \t, \n, \0, \\ and \xHH are understood.
     #[arg(short, long, default_value = "\\t", value_name = "TEXT", value_parser = unescape)]
     separator: std::vec::Vec<u8>,
     /// Write keys and values in hexadecimal digits; give --hex to `load` too for text and CSV.
     #[arg(long)]
     hex: bool,
-    /// Write records that expire as if they stayed. Text and CSV are refused without it where a
+    /// Write records that expire as if they did not. Without it text and CSV are refused if a
     /// record expires.
     #[arg(long)]
     without_expiry: bool,
-    /// Replace a regular file of this name, unless it is a file of FirnDB: that is never replaced,
-    /// nor are directories, links, pipes and devices.
+    /// Replace a regular file of this name. Files of FirnDB, directories, links, pipes and devices
+    /// are never replaced.
     #[arg(long)]
     force: bool,
 }
 
-/// What was written.
+/// Counts of what was written.
 #[derive(Clone, Copy, Default)]
 struct Written {
     records: u64,
-    /// Of their keys and values.
+    /// Total bytes of their keys and values.
     bytes: u64,
-    /// Records left out because they had expired.
+    /// Records skipped because they had expired.
     expired: u64,
     /// Records that expire and were written as if they did not.
     unexpiring: u64,
 }
 
 impl Written {
-    /// Says on standard error what is lost.
+    /// Reports on standard error what the output lacks.
     fn warn(self) {
         if self.unexpiring > 0 {
             let records = plural(self.unexpiring, "record");
             eprintln!(
-                "note: of {records} it was not written when to expire: loaded again, they stay"
+                "note: the expiry times of {records} were not written: loaded again, they do not \
+                 expire"
             );
         }
     }
@@ -117,12 +118,12 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(out.finish()?)
 }
 
-/// Writes a file under another name, and names it when it is whole.
+/// Writes a temporary file, and renames it to `path` once it is complete.
 fn to_file(store: &LogStore, path: &Path, options: RecordWriterOptions) -> firndb::Result<Written> {
     let mut name = path.as_os_str().to_os_string();
     name.push(format!(".part-{}", std::process::id()));
     let part = PathBuf::from(name);
-    check_file(&part, Content::Rows, false)?; // What is there is not ours to remove.
+    check_file(&part, Content::Rows, false)?; // Never removes a file that it did not create.
     let bar = progress_bar(None);
     let written = OutputFile::create(&part, path)
         .and_then(|file| RecordWriter::new(file, path, options))
@@ -141,13 +142,13 @@ fn to_file(store: &LogStore, path: &Path, options: RecordWriterOptions) -> firnd
         });
     bar.finish_and_clear();
     if written.is_err() {
-        // The failure is the news.
+        // Report the first error.
         let _ = std::fs::remove_file(&part);
     }
     written
 }
 
-/// Records that pass between two calls of `progress`.
+/// Records between two calls of `progress`.
 const STEP: u64 = 1 << 14;
 
 /// Writes all records.

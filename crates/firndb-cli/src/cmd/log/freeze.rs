@@ -1,4 +1,4 @@
-//! `firn log freeze`: a log store, as it is at one moment, into a table.
+//! `firn log freeze`: writes one snapshot of a log store into a table.
 
 use super::open_to_read;
 use crate::cmd::load::progress_bar;
@@ -13,9 +13,9 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Write all records into a table: firn log freeze users -o users.firn. The table stands under its
-/// name when it is whole, or not at all. Tables have no expiry: records that have expired are left
-/// out, those that would expire later stay, and the command reports how many there are of both.
+/// Write all records into a table: firn log freeze users -o users.firn. The table appears under its
+/// name when it is complete, or not at all. Tables have no expiry: records that have expired are
+/// skipped, those that would expire later are kept, and the command reports the number of both.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store.

@@ -1,4 +1,4 @@
-//! `firn log get`: the value of a key.
+//! `firn log get`: prints the value of a key.
 
 use super::{KeyForm, no_key, open_to_read, put_bytes, put_expiry};
 use crate::failure::Result;
@@ -19,7 +19,7 @@ pub struct Args {
     key: Option<OsString>,
     #[command(flatten)]
     form: KeyForm,
-    /// Print the bytes of the value alone, without a newline.
+    /// Print only the bytes of the value, without a newline.
     #[arg(long)]
     raw: bool,
 }

@@ -1,4 +1,4 @@
-//! `firn log import`: the content of another engine's directory into a store.
+//! `firn log import`: imports the directory of another storage engine into a store.
 
 mod report;
 
@@ -15,10 +15,10 @@ use std::time::Instant;
 
 /// Import a directory of HaloDB: firn log import users --halodb /var/lib/users
 ///
-/// The newest version of each key is taken; deleted keys stay deleted. If HaloDB crashed, an
+/// The newest version of each key is imported; deleted keys stay deleted. If HaloDB crashed, an
 /// interrupted write at the end of its newest files is dropped, as HaloDB drops it, and reported.
-/// The import stops if anything else is damaged, cut off or missing: records that an index file
-/// lists and no file has, for example. HaloDB's directory is only read.
+/// The import stops if anything else is damaged, truncated or missing, for example records that an
+/// index file lists and no data file has. HaloDB's directory is only read.
 ///
 /// Memory: 20 to 40 bytes per key.
 #[derive(clap::Args)]
@@ -32,8 +32,7 @@ pub struct Args {
     /// What to do about records that are damaged or missing.
     #[arg(long, value_enum, default_value_t)]
     on_error: Damaged,
-    /// Put the records into a store that is there already. If writing fails, some of them may be
-    /// in it.
+    /// Put the records into an existing store. If writing fails, some of them may be in it.
     #[arg(long)]
     add: bool,
 }
@@ -45,7 +44,7 @@ enum Damaged {
     #[default]
     Stop,
     /// Import the rest, and report what is missing. A key whose newest record is damaged or missing
-    /// is not imported, unless nothing tells which key it is.
+    /// is not imported, unless the damage hides which key it is.
     Skip,
 }
 
@@ -104,15 +103,15 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(out.finish()?)
 }
 
-/// Where the store goes: a place where nothing is, or an empty directory, and not within the
-/// directory that is imported.
+/// The path of the new store: it must be missing or an empty directory, and not inside the imported
+/// directory.
 fn target(store: &Path, halodb: &Path) -> firndb::Result<PathBuf> {
     if store.is_symlink() && !store.exists() {
         let message = "this is a symlink that leads nowhere; name a new directory";
         return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(store));
     }
     crate::target::check_new(store)?;
-    // Of a symlink the directory it leads to: a symlink is not replaced.
+    // Resolve a symlink to its directory: the symlink itself is not replaced.
     let store = match store.is_dir() {
         true => store.canonicalize().map_err(|e| Error::io("open", store, e))?,
         false => store.to_path_buf(),
@@ -121,18 +120,18 @@ fn target(store: &Path, halodb: &Path) -> firndb::Result<PathBuf> {
     let above = above.unwrap_or(Path::new(".")).canonicalize();
     let is_inside = match (above, halodb.canonicalize()) {
         (Ok(above), Ok(halodb)) => above.starts_with(halodb),
-        // Reading the directory will say what is wrong.
+        // Reading the directory will report the error.
         _ => false,
     };
     if is_inside {
         let message = "the store would be within the directory that is imported, which is only \
-                       read; name another place";
+                       read; name another directory";
         return Err(Error::invalid(message).in_file(&store));
     }
     Ok(store)
 }
 
-/// Makes a store: filled under a name of its own, and renamed when it is whole.
+/// Creates a store under a temporary name, and renames it when it is complete.
 fn new_store(
     path: &Path,
     fill: impl FnOnce(&LogStore) -> firndb::Result<()>,
@@ -141,21 +140,21 @@ fn new_store(
     let made = LogStore::open(&staged, Options::default()).and_then(|store| {
         fill(&store)?;
         store.close()?;
-        // Renaming replaces an empty directory, and nothing else.
+        // The rename replaces an empty directory, and nothing else.
         std::fs::rename(&staged, path).map_err(|e| Error::io("name the store", path, e))?;
         let parent = parent_of(path);
         let synced = std::fs::File::open(parent).and_then(|dir| dir.sync_all());
         synced.map_err(|e| Error::io("sync", parent, e))
     });
     if made.is_err() {
-        // The failure is the news.
+        // Report the first error.
         let _ = std::fs::remove_dir_all(&staged);
     }
     made
 }
 
-/// Makes the directory in which a store is filled. It is a new one: what an interrupted import left
-/// behind is never gone on with.
+/// Creates the directory in which the store is filled, always a new one: what an interrupted import
+/// left is never resumed.
 fn make_staged(path: &Path) -> firndb::Result<PathBuf> {
     let parent = parent_of(path);
     std::fs::create_dir_all(parent).map_err(|e| Error::io("make", parent, e))?;
@@ -171,7 +170,7 @@ fn make_staged(path: &Path) -> firndb::Result<PathBuf> {
     }
 }
 
-/// Directories beside a store in which imports into it were begun.
+/// Temporary directories that interrupted imports into this store left.
 fn leftovers(path: &Path) -> Vec<PathBuf> {
     let Ok(name) = staged_name(path) else { return Vec::new() };
     let entries = std::fs::read_dir(parent_of(path)).into_iter().flatten().flatten();
@@ -181,7 +180,7 @@ fn leftovers(path: &Path) -> Vec<PathBuf> {
     entries.filter(is_staged).map(|entry| entry.path()).collect()
 }
 
-/// What the names of such directories begin with.
+/// Prefix of the names of these directories.
 fn staged_name(path: &Path) -> firndb::Result<OsString> {
     let Some(name) = path.file_name() else {
         let message = "name a directory for the store";
@@ -201,9 +200,9 @@ fn parent_of(path: &Path) -> &Path {
 mod tests {
     use super::*;
 
-    /// Numbers of processes come again, in containers above all.
+    /// Process ids are reused, in containers above all.
     #[test]
-    fn what_an_interrupted_import_left_is_not_gone_on_with() {
+    fn an_interrupted_import_is_never_resumed() {
         let dir = std::env::temp_dir().join(format!("firn-import-{}", std::process::id()));
         let path = dir.join("store");
         let made: Vec<PathBuf> = (0..3).map(|_| make_staged(&path).unwrap()).collect();

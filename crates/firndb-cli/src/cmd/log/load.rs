@@ -19,25 +19,25 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Put records: firn log load users users.csv.gz --key id
 ///
-/// What was put before an error stays. When the command ends well, everything it put is durable.
-/// A row without a key is a bad row. Dumps say when records expire (`expires_at`): a record whose
-/// time has passed is not put, and removes an older value of its key.
+/// Records put before an error stay. When the command succeeds, all of them are durable. A row
+/// without a key is a bad row. Dumps record expiry times (`expires_at`): a record that has expired
+/// is not put, and an older value of its key is removed.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Directory of the store; it is made if it is not there.
+    /// Directory of the store; it is created if it is missing.
     #[arg(value_name = "STORE")]
     dir: PathBuf,
     /// Files, directories of files, or `-` for standard input; gzip and zstd are decompressed.
     #[arg(default_value = "-", value_name = "INPUT")]
     inputs: Vec<PathBuf>,
-    /// Form of the records; auto goes by the file's name, then by its first bytes.
+    /// Format of the records; auto goes by the file's name, then by its first bytes.
     #[arg(long, value_enum, default_value_t)]
     format: RecordFormat,
     /// The column that is the key [default: `key`, or `key_hex` in JSON lines].
     #[arg(short, long, value_name = "COLUMN")]
     key: Option<String>,
     /// The columns that are the value [default: `value` or `value_hex` in JSON lines without --key,
-    /// else all but the key]. One is a value as it is, several are a JSON object.
+    /// else all but the key]. One column is stored unchanged, several become a JSON object.
     #[arg(
         long, value_delimiter = ',', value_name = "COLUMN,...", value_parser = ValueColumn::parse
     )]
@@ -45,13 +45,13 @@ pub struct Args {
     /// Make a JSON object of a single column too.
     #[arg(long)]
     record: bool,
-    /// Stands between key and value in text; \t, \n, \0, \\ and \xHH are understood.
+    /// Separator of key and value in text; \t, \n, \0, \\ and \xHH are understood.
     #[arg(short, long, default_value = "\\t", value_name = "TEXT", value_parser = separator)]
     separator: std::vec::Vec<u8>,
-    /// Divides columns of CSV and TSV, for example ';' or '\t' (default: by the form).
+    /// Column separator of CSV and TSV, for example ';' or '\t' (default: by the format).
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
     delimiter: Option<u8>,
-    /// Keys and values are in hexadecimal digits, two a byte.
+    /// Keys and values are in hexadecimal digits, two per byte.
     #[arg(long)]
     hex: bool,
     /// What to do about a row that cannot be used.
@@ -63,10 +63,10 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum OnError {
-    /// Stop. Batches of rows before it are in the store.
+    /// Stop. Earlier batches of rows stay in the store.
     #[default]
     Stop,
-    /// Leave the row out, and report how many were left out.
+    /// Skip the row, and report how many were skipped.
     Skip,
 }
 
@@ -77,19 +77,19 @@ fn separator(text: &str) -> std::result::Result<Vec<u8>, String> {
     }
 }
 
-/// What was loaded so far.
+/// Progress of a load.
 struct Loading<'a> {
     args: &'a Args,
-    /// `None`: there was no store, and nothing to put yet.
+    /// `None` until the first put, if there was no store.
     store: Option<LogStore>,
     bar: ProgressBar,
     bad_rows: BadRows,
     rows: u64,
-    /// Keys that were not there.
+    /// Keys that the store did not have.
     new: u64,
-    /// Keys that were, in the store before or in an earlier row.
+    /// Keys that the store had, from before or from an earlier row.
     replaced: u64,
-    /// Rows whose time had passed.
+    /// Rows that had expired.
     expired: u64,
     bytes: u64,
 }
@@ -98,7 +98,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     let inputs = expand(&args.inputs, DataFiles::Records)?;
     let sizes: Option<Vec<u64>> = inputs.iter().map(|input| input.size()).collect();
-    // A store is made when the first record was read: a mistake in the command leaves nothing.
+    // The store is created after the first record was read: a mistake in the command leaves none.
     let is_there = !crate::target::is_free(&args.dir)?;
     let mut loading = Loading {
         args,
@@ -120,21 +120,21 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     loaded.map_err(|error| {
         let note = match closed {
             Some(_) => format!("{} before the error are in the store", loading.put()),
-            None => "nothing was put, and no store was made".to_string(),
+            None => "nothing was put, and no store was created".to_string(),
         };
         Failure::from(error).noting(note)
     })?;
     match closed {
         Some(closed) => closed?,
-        // An input without rows makes a store without records; bad rows alone make none.
+        // An input without rows creates an empty store; an input of bad rows alone creates none.
         None if loading.rows == 0 => open_or_create(&args.dir)?.close()?,
-        None => eprintln!("note: nothing was put, and no store was made"),
+        None => eprintln!("note: nothing was put, and no store was created"),
     }
     loading.bad_rows.print(loading.rows);
     Ok(loading.report(start, json)?)
 }
 
-/// Records that pass between two looks at the bar's message.
+/// Records between two updates of the bar's message.
 const MESSAGE_RECORDS: u64 = 1 << 14;
 
 impl Loading<'_> {
@@ -181,7 +181,7 @@ impl Loading<'_> {
         out.finish()
     }
 
-    /// The store, which is made if there is none.
+    /// The store; created if it is missing.
     fn store(&mut self) -> firndb::Result<&LogStore> {
         let store = match self.store.take() {
             Some(store) => store,
@@ -204,7 +204,7 @@ impl Loading<'_> {
             .json_values(true)
             .progress(advance(&self.bar));
         options.key = args.key.clone().or_else(|| has_header.then(|| "key".to_string()));
-        // An input at a time: each has columns of its own.
+        // One reader per input: each has its own columns.
         let mut reader = read_records(std::slice::from_ref(input), options)?;
         let decoder = match reader.schema() {
             "" => None,
@@ -219,8 +219,8 @@ impl Loading<'_> {
             for (origin, key, value, expires) in batch.iter_expiring() {
                 self.rows += 1;
                 if let Err(reason) = self.record(key, value, expires, decoder.as_ref())? {
-                    let place = origin_name(origin, &names);
-                    self.bad_rows.take(format!("{place}: {reason}"))?;
+                    let position = origin_name(origin, &names);
+                    self.bad_rows.take(format!("{position}: {reason}"))?;
                 }
             }
             if let (true, Some(store)) = (args.writing.sync, &self.store) {
@@ -230,7 +230,7 @@ impl Loading<'_> {
         Ok(())
     }
 
-    /// Puts one record. The inner error is the row's.
+    /// Puts one record. The inner error marks the row as bad.
     fn record(
         &mut self,
         key: &[u8],
@@ -242,7 +242,7 @@ impl Loading<'_> {
         let (mut key, mut value) = (key, value);
         if self.args.hex {
             let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-            // The empty key is written `0x`: a field of no bytes means that the key is missing.
+            // The empty key is written `0x`: an empty field means that the key is missing.
             let digits = if key == NO_DIGITS { &b""[..] } else { key };
             unhexed = match (from_hex(&text(digits)), from_hex(&text(value))) {
                 (Ok(key), Ok(value)) => (key, value),
@@ -273,15 +273,15 @@ impl Loading<'_> {
         Ok(Ok(()))
     }
 
-    /// Puts one record. One whose time has passed is not stored; it takes the place of an earlier
-    /// value all the same, which is gone then.
+    /// Puts one record. An expired record is not stored; it still replaces an earlier value of its
+    /// key, which is then gone.
     fn put_or_expire(
         &mut self,
         key: &[u8],
         value: &[u8],
         expires: Option<u64>,
     ) -> firndb::Result<()> {
-        // The log makes each record durable with the others of its batch, not one by one.
+        // Durable in batches: the log syncs many records at once.
         let mut options = WriteOptions::default();
         options.ttl = self.args.writing.ttl.filter(|_| expires.is_none());
         options.expiry = expires.map(Expiry::At);
@@ -293,7 +293,7 @@ impl Loading<'_> {
             return Ok(());
         }
         let is_there = match store.contains(key) {
-            // The put takes the place of a record that is damaged.
+            // The put replaces a damaged record.
             Err(e) if e.kind() == ErrorKind::Corrupt => true,
             is_there => is_there?,
         };
@@ -307,7 +307,7 @@ impl Loading<'_> {
     }
 }
 
-/// Milliseconds since 1970, by the clock that the store goes by.
+/// Milliseconds since 1970, by the clock that the store uses.
 fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| now.as_millis() as u64)

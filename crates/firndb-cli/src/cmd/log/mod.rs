@@ -1,4 +1,4 @@
-//! Commands on log stores. This file holds what several of them share: opening and keys.
+//! Commands on log stores, and what they share: opening stores and parsing keys.
 
 mod backup;
 mod bench;
@@ -34,7 +34,7 @@ use std::time::Duration;
 /// Commands on log stores.
 #[derive(Subcommand)]
 pub enum Log {
-    /// Set the value of a key; makes the store if there is none.
+    /// Set the value of a key; creates the store if it is missing.
     Put(put::Args),
     /// Get the value of a key.
     Get(get::Args),
@@ -42,17 +42,17 @@ pub enum Log {
     Delete(delete::Args),
     /// Put records from text, CSV, JSON lines, Parquet or Arrow.
     Load(load::Args),
-    /// Write all records in a form that `load` reads.
+    /// Write all records in a format that `load` reads.
     Dump(dump::Args),
     /// Show records, or keys alone.
     Scan(scan::Args),
     /// Show keys, segments, sizes and how the store was opened.
     Stats(stats::Args),
-    /// Copy what is live out of segments that are partly stale, and remove those.
+    /// Rewrite the live records of partly stale segments and remove those segments.
     Compact(compact::Args),
     /// Make a backup of the store, or bring one up to date.
     Backup(backup::Args),
-    /// Make a new store from a backup.
+    /// Create a new store from a backup.
     Restore(restore::Args),
     /// Check every byte of a store.
     Verify(verify::Args),
@@ -60,9 +60,9 @@ pub enum Log {
     Repair(repair::Args),
     /// Import a directory of HaloDB.
     Import(import::Args),
-    /// Write all records, as they are at one moment, into a table.
+    /// Write one snapshot of all records into a table.
     Freeze(freeze::Args),
-    /// Time puts, gets and updates in a store of its own.
+    /// Measure puts, gets and updates in a new store.
     Bench(bench::Args),
 }
 
@@ -88,14 +88,14 @@ impl Log {
     }
 }
 
-/// Opens a store for reading, beside a program that may be writing to it.
+/// Opens a store for reading, while another program may be writing to it.
 fn open_to_read(dir: &Path) -> firndb::Result<LogStore> {
     let mut options = existing();
     options.read_only = true;
     LogStore::open(dir, options)
 }
 
-/// Opens a store that is there for writing.
+/// Opens an existing store for writing.
 fn open_to_write(dir: &Path) -> firndb::Result<LogStore> {
     open_with(dir, existing())
 }
@@ -106,7 +106,7 @@ fn existing() -> Options {
     options
 }
 
-/// Opens a store for writing, or makes one where nothing is, or what is left of making one.
+/// Opens a store for writing. Creates it if the directory is free or holds an unfinished creation.
 fn open_or_create(dir: &Path) -> firndb::Result<LogStore> {
     if is_free(dir)? || is_begun(dir)? {
         return open_with(dir, Options::default());
@@ -128,12 +128,12 @@ fn open_with(dir: &Path, options: Options) -> firndb::Result<LogStore> {
     })
 }
 
-/// Whether all there is in a directory is what is left when a store could not be made to the end,
-/// say on a full disk: its lock, and a first segment without a byte that is not 0. Anything else in
-/// a file of that name may be data, damaged or of another program, and must stay.
+/// Whether a directory holds only what an interrupted creation leaves, for example on a full disk:
+/// the lock, and a first segment of zero bytes. Any other content may be data, damaged or of
+/// another program, and must stay.
 fn is_begun(dir: &Path) -> firndb::Result<bool> {
     const LEFT: [&str; 2] = ["lock", "segment-00000000000000000001.log"];
-    // A first segment is smaller by far.
+    // A first segment is much smaller.
     const SEGMENT_MAX: u64 = 64 << 20;
     let entries = match std::fs::read_dir(dir) {
         Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => return Ok(false),
@@ -163,16 +163,16 @@ fn occupied(dir: &Path) -> Error {
 /// How keys are given.
 #[derive(clap::Args)]
 struct KeyForm {
-    /// Keys are given in hexadecimal digits, two a byte.
+    /// Keys are given in hexadecimal digits, two per byte.
     #[arg(long)]
     hex: bool,
-    /// The key is what this file holds, byte by byte.
+    /// The key is the content of this file, byte by byte.
     #[arg(long, value_name = "FILE", conflicts_with = "hex")]
     file: Option<PathBuf>,
 }
 
 impl KeyForm {
-    /// The key of an argument.
+    /// Parses the key in an argument.
     fn key(&self, text: &OsStr) -> firndb::Result<Vec<u8>> {
         match self.hex {
             true => from_hex(&text.to_string_lossy()),
@@ -180,7 +180,7 @@ impl KeyForm {
         }
     }
 
-    /// The key of the file, if one is named.
+    /// Reads the key from the file, if one is named.
     fn of_file(&self) -> Option<firndb::Result<Vec<u8>>> {
         let path = self.file.as_ref()?;
         Some(std::fs::read(path).map_err(|e| Error::io("read", path, e)))
@@ -190,10 +190,10 @@ impl KeyForm {
 /// How records are written.
 #[derive(clap::Args)]
 struct Writing {
-    /// Return when the records survive a power cut, not only the end of this program.
+    /// Return when the records survive a power cut, not only a crash of the process.
     #[arg(long)]
     sync: bool,
-    /// Records expire after this time, for example 90s, 15m, 12h or 7d: then they count as deleted.
+    /// Records expire after this time, for example 90s, 15m, 12h or 7d; then they count as deleted.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     ttl: Option<Duration>,
 }
@@ -205,7 +205,7 @@ impl Writing {
     }
 }
 
-/// Reads a time such as `500ms`, `90s`, `15m`, `12h` or `7d`.
+/// Parses a time such as `500ms`, `90s`, `15m`, `12h` or `7d`.
 fn parse_time(text: &str) -> std::result::Result<Duration, String> {
     let wrong = || format!("`{text}` is not a time; write for example 90s, 15m, 12h or 7d");
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -221,14 +221,14 @@ fn parse_time(text: &str) -> std::result::Result<Duration, String> {
     number.checked_mul(unit).map(Duration::from_millis).ok_or_else(wrong)
 }
 
-/// Adds when a record expires, if it does.
+/// Adds the expiry time of a record, if it has one.
 fn put_expiry(object: &mut Map<String, Json>, expiry: Expiry) {
     if let Some(time) = expiry.millis() {
         object.insert(EXPIRES_AT.to_string(), Json::from(time));
     }
 }
 
-/// The error of a key that is not there.
+/// The error for a missing key.
 fn no_key(dir: &Path, key: &[u8]) -> Error {
     let message = format!("there is no key {}", shown_key(key));
     Error::new(ErrorKind::NotFound, message).in_file(dir)

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// Set the value of a key: firn log put users alice 'Alice Liddell'
 #[derive(clap::Args)]
 pub struct Args {
-    /// Directory of the store; it is made if it is not there.
+    /// Directory of the store; it is created if it is missing.
     #[arg(value_name = "STORE")]
     dir: PathBuf,
     /// The key, unless --file has it, and the value, unless --value-file has it.
@@ -23,10 +23,10 @@ pub struct Args {
     words: Vec<OsString>,
     #[command(flatten)]
     form: KeyForm,
-    /// The value is given in hexadecimal digits, two a byte.
+    /// The value is given in hexadecimal digits, two per byte.
     #[arg(long)]
     value_hex: bool,
-    /// The value is what this file holds, byte by byte; `-` is standard input.
+    /// The value is the content of this file, byte by byte; `-` is standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "value_hex")]
     value_file: Option<PathBuf>,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let (key, value) = args.record()?;
     let store = open_or_create(&args.dir)?;
     store.put_with(&key, &value, args.writing.options())?;
-    // What expired at once has no time to show.
+    // A record that expires at once has no expiry time to show.
     let expiry = store.expiry(&key)?.unwrap_or_default();
     store.close()?;
     let mut out = Out::new();
@@ -70,7 +70,8 @@ impl Args {
         let value = match (&self.value_file, words.next()) {
             (Some(_), Some(word)) => {
                 let word = word.to_string_lossy();
-                let message = format!("`{word}` is a second value beside that of --value-file");
+                let message =
+                    format!("`{word}` is a second value, in addition to that of --value-file");
                 return Err(Error::invalid(message));
             }
             (Some(path), None) if path.as_os_str() == "-" => {
@@ -90,7 +91,7 @@ impl Args {
             let message = format!("`{}` is one word too many", word.to_string_lossy());
             return Err(Error::invalid(message));
         }
-        // Found later, it would leave a store that was made for nothing.
+        // Checked first: found later, it would leave an empty new store.
         let too_long = |what: &str, bytes: usize, most: usize| {
             Err(Error::invalid(format!("a {what} of {bytes} bytes; at most {most}")))
         };

@@ -1,4 +1,4 @@
-//! `firn log repair`: what is left of a damaged store, in a new one.
+//! `firn log repair`: saves the intact records of a damaged store into a new one.
 
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
@@ -9,14 +9,14 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Save every record that is whole into a new store; the damaged one is left as it is. A key whose
-/// newest record is lost gets the value of the record before, if that is still there.
+/// Save every intact record into a new store; the damaged one is not changed. A key whose newest
+/// record is lost gets the value of its previous record, if that is still present.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the damaged store.
     #[arg(value_name = "STORE")]
     dir: PathBuf,
-    /// Directory of the new store: it must not be there, or be empty.
+    /// Directory of the new store; it must be missing or empty.
     #[arg(long, required_unless_present = "dry_run", value_name = "DIR")]
     to: Option<PathBuf>,
     /// Report what would be saved, and write nothing.
@@ -41,7 +41,9 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     for (file, offset, bytes) in &repaired.dropped {
         let bytes = plural(*bytes, "byte");
         let what = if args.dry_run { "would be" } else { "were" };
-        eprintln!("note: {file}: {bytes} at byte {offset} are no whole record and {what} given up");
+        eprintln!(
+            "note: {file}: {bytes} at byte {offset} are not an intact record and {what} given up"
+        );
     }
     let mut out = Out::new();
     if json {
@@ -57,11 +59,11 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "dry_run": args.dry_run,
         }))?;
     } else {
-        let place = args.to.as_ref().filter(|_| !args.dry_run).unwrap_or(&args.dir);
+        let dir = args.to.as_ref().filter(|_| !args.dry_run).unwrap_or(&args.dir);
         let what = if args.dry_run { "nothing was written: " } else { "" };
         out.line(format!(
             "{}: {what}{} from {}, in {}; {} given up",
-            place.display(),
+            dir.display(),
             plural(repaired.keys, "key"),
             plural(repaired.records, "record"),
             time(start.elapsed()),

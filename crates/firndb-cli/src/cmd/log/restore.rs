@@ -1,4 +1,4 @@
-//! `firn log restore`: a new store from a backup.
+//! `firn log restore`: creates a new store from a backup.
 
 use crate::failure::Result;
 use crate::output::{Out, plural, size, time};
@@ -7,16 +7,16 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Make a new store from a backup, or from any store that no program has open for writing. All
-/// records are checked, every file is copied, and the copies are compared: the backup stays
-/// independent of the store. The store is there as a whole, or it cannot be opened; nothing is ever
-/// written over.
+/// Create a new store from a backup, or from any store that no program has open for writing. All
+/// records are checked, every file is copied, and the copies are compared; the backup stays
+/// independent of the store. An interrupted restore leaves a directory that cannot be opened;
+/// nothing is ever overwritten.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the backup.
     #[arg(value_name = "BACKUP")]
     from: PathBuf,
-    /// Directory of the new store: it must not be there, or be empty.
+    /// Directory of the new store; it must be missing or empty.
     #[arg(value_name = "STORE")]
     to: PathBuf,
 }

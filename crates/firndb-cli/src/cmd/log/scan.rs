@@ -1,4 +1,4 @@
-//! `firn log scan`: records for eyes and pipes.
+//! `firn log scan`: prints records as a table or as lines.
 
 use super::form::Form;
 use super::{open_to_read, unescape};
@@ -9,25 +9,25 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Show records, in the order in which they lie on disk.
+/// Show records, in their order on disk.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store.
     #[arg(value_name = "STORE")]
     dir: PathBuf,
-    /// Show this many records at most.
+    /// Maximum number of records shown.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Show records whose keys begin like this. All records are read for it.
+    /// Show records whose keys have this prefix. All records are read.
     #[arg(long, value_name = "TEXT")]
     prefix: Option<OsString>,
     /// Show keys alone.
     #[arg(long)]
     keys_only: bool,
-    /// Form of the records; --json is short for jsonl.
+    /// Format of the records; --json is short for jsonl.
     #[arg(long, value_enum, default_value = "text")]
     format: Form,
-    /// Stands between key and value in text; \t, \n, \0, \\ and \xHH are understood.
+    /// Separator of key and value in text; \t, \n, \0, \\ and \xHH are understood.
     #[arg(short, long, default_value = "\\t", value_name = "TEXT", value_parser = unescape)]
     separator: std::vec::Vec<u8>,
     /// Show keys and values in hexadecimal digits.

@@ -1,4 +1,4 @@
-//! `firn log stats`: how large a store is, and how it was opened.
+//! `firn log stats`: shows the size of a store, and how it was opened.
 
 use super::open_to_read;
 use crate::failure::Result;

@@ -1,4 +1,4 @@
-//! `firn log verify`: every record of a store is read and checked.
+//! `firn log verify`: reads and checks every record of a store.
 
 use super::open_to_read;
 use crate::failure::Result;

@@ -1,7 +1,7 @@
-//! `firn table bench`: how fast gets are, on this table and this machine.
+//! `firn table bench`: measures gets on this table and this machine.
 //!
-//! Keys are taken from all over the table, and the answer to each is compared before anything is
-//! timed. What the page cache holds is as it is: a second run is a warm one.
+//! Keys are sampled from the whole table, and every value is compared before anything is timed. The
+//! page cache is left as it is: a second run is a warm one.
 
 use super::Source;
 use crate::failure::Result;
@@ -13,38 +13,38 @@ use serde_json::{Value as Json, json};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
-/// Time gets of random keys that are there, and of keys that are not.
+/// Measure gets of random present and absent keys.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// Gets of each kind.
+    /// Number of gets of each kind.
     #[arg(
         long, default_value_t = 100_000, value_name = "N",
         value_parser = value_parser!(u32).range(1..),
     )]
     gets: u32,
-    /// Threads that get at the same time.
+    /// Number of threads.
     #[arg(
         long, default_value_t = 1, value_name = "N",
         value_parser = value_parser!(u16).range(1..=256),
     )]
     threads: u16,
-    /// Chooses the keys: the same number, the same keys.
+    /// Seed: the same number selects the same keys.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
 }
 
-/// Different keys at most: more are asked for again.
+/// Maximum number of different keys; more gets repeat them.
 const SAMPLE: usize = 200_000;
-/// Keys of a `get_many`.
+/// Keys per `get_many`.
 const AT_ONCE: usize = 256;
 
-/// What was measured of one kind of gets.
+/// Measurements of one kind of gets.
 struct Measured {
     name: &'static str,
     per_second: f64,
-    /// Median, 99 %, 99.9 %, longest; none for gets of many at once.
+    /// Median, 99 %, 99.9 %, maximum; none for batches.
     times: Option<[Duration; 4]>,
 }
 
@@ -97,7 +97,7 @@ fn as_json(measured: &Measured, args: &Args) -> Json {
     })
 }
 
-/// Keys from all over the table in a random order, with the hashes of their values.
+/// Keys from the whole table in a random order, with the hashes of their values.
 fn sample(table: &Table, gets: usize, random: &mut Random) -> Result<(Vec<Vec<u8>>, Vec<u64>)> {
     let wanted = gets.min(SAMPLE).min(usize::try_from(table.len()).unwrap_or(usize::MAX));
     let parts = table.stats().blocks.clamp(1, 4096);
@@ -122,13 +122,13 @@ fn hash(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// As many keys of the same lengths that are not in the table.
+/// The same number of keys, of the same lengths, that are not in the table.
 fn absent(table: &Table, present: &[Vec<u8>], random: &mut Random) -> Result<Vec<Vec<u8>>> {
     let mut absent = Vec::with_capacity(present.len());
     for key in present {
         let mut other = key.clone();
         loop {
-            // A key that is short may have no free neighbour of its length.
+            // A short key may have no absent neighbour of its length.
             match other.len() {
                 len if len < 8 => other.push(random.below(256) as u8),
                 len => other[random.below(len as u64) as usize] = random.below(256) as u8,
@@ -142,7 +142,7 @@ fn absent(table: &Table, present: &[Vec<u8>], random: &mut Random) -> Result<Vec
     Ok(absent)
 }
 
-/// Fails unless the table gives the values that a walk through it gave.
+/// Fails unless gets return the values that a scan returned.
 fn compare(table: &Table, keys: &[Vec<u8>], hashes: &[u64]) -> Result<()> {
     let right = |value: &[u8], wanted: &u64| hash(value) == *wanted;
     for (keys, wanted) in keys.chunks(AT_ONCE).zip(hashes.chunks(AT_ONCE)) {
@@ -157,7 +157,7 @@ fn compare(table: &Table, keys: &[Vec<u8>], hashes: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// Runs `work` in every thread with its share of the gets and a place to begin; the time they took.
+/// Runs `work` in each thread with its share of the gets and its start; returns the duration.
 fn in_threads<T: Send>(
     args: &Args,
     keys: &[Vec<u8>],
@@ -191,7 +191,7 @@ fn one_by_one(
         Ok(std::hint::black_box(found))
     };
     let (_, took) = in_threads(args, keys, get_all)?;
-    // Once more, now with a look at the clock around each.
+    // A second run, with the clock read around each get.
     let time_all = |from: usize, share: usize| {
         let mut times = Vec::with_capacity(share);
         for key in keys.iter().cycle().skip(from).take(share) {

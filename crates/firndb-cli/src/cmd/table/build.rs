@@ -1,7 +1,7 @@
-//! `firn table build`: a table from files. It gets its name when it is whole, or not at all.
+//! `firn table build`: builds a table from files; it appears when it is complete, or not at all.
 
 use super::{Layout, check, unescape};
-use crate::cmd::catalog::{Place, publish};
+use crate::cmd::catalog::{CatalogLocation, publish};
 use crate::cmd::load::{BadRows, OnError, RecordFormat, advance, progress_bar, read_records};
 use crate::failure::Result;
 use crate::output::{Out, plural, size, thousands, time};
@@ -31,14 +31,15 @@ pub struct Args {
     /// The table to write.
     #[arg(short, long, value_name = "TABLE")]
     output: PathBuf,
-    /// Form of the records; auto goes by the file's name, then by its first bytes.
+    /// Format of the records; auto goes by the file's name, then by its first bytes.
     #[arg(long, value_enum, default_value_t)]
     format: RecordFormat,
-    /// The column that is the key; needed for everything but text.
+    /// The column that is the key; required for every format but text.
     #[arg(short, long, value_name = "COLUMN")]
     key: Option<String>,
-    /// The columns that are the value (default: all others). One is a value as it is, several are a
-    /// record. In CSV and JSON lines a type can be named: boolean, long, double, string, json.
+    /// The columns that are the value (default: all others). One column is stored unchanged,
+    /// several become a record. In CSV and JSON lines a type can be named: boolean, long, double,
+    /// string, json.
     #[arg(
         long, value_delimiter = ',', value_name = "COLUMN[:TYPE]", value_parser = ValueColumn::parse
     )]
@@ -46,20 +47,20 @@ pub struct Args {
     /// Make a record of a single column too.
     #[arg(long)]
     record: bool,
-    /// Stands between key and value in text; \t, \0, \\ and \xHH are understood [default: " "].
+    /// Separator of key and value in text; \t, \0, \\ and \xHH are understood [default: " "].
     #[arg(short, long, value_name = "TEXT", value_parser = separator)]
     separator: Option<std::vec::Vec<u8>>,
-    /// Divides columns of CSV and TSV, for example ';' or '\t' (default: by the form).
+    /// Column separator of CSV and TSV, for example ';' or '\t' (default: by the format).
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
     delimiter: Option<u8>,
-    /// Encoding of text, by its name on the web (latin1, utf-16le, gbk, ...): it is converted to
-    /// UTF-8. Without it bytes are taken as they are.
+    /// Encoding of text, by its name on the web (latin1, utf-16le, gbk, ...); text is converted to
+    /// UTF-8. By default bytes are taken unchanged.
     #[arg(short, long, value_name = "NAME", value_parser = encoding)]
     encoding: Option<&'static Encoding>,
     /// What to do about a row that cannot be used.
     #[arg(long, value_enum, default_value_t)]
     on_error: OnError,
-    /// What to do about a key that comes twice.
+    /// What to do about a key that occurs twice.
     #[arg(long, value_enum, default_value_t)]
     duplicates: Twice,
     #[command(flatten)]
@@ -67,17 +68,17 @@ pub struct Args {
     /// Replace a table of this name; no other file is replaced.
     #[arg(long)]
     force: bool,
-    /// Then read the inputs again, look up every record and compare.
+    /// Afterwards read the inputs again, look up every record and compare.
     #[arg(long)]
     verify_input: bool,
-    /// At last publish the table as the next version of NAME in a catalog.
+    /// Finally publish the table as the next version of NAME in a catalog.
     #[arg(long, num_args = 2, value_names = ["CATALOG", "NAME"])]
     publish: Vec<String>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Twice {
-    /// Stop, and name the key and both places.
+    /// Stop, and name the key and both input positions.
     #[default]
     Error,
     /// Keep the first record.
@@ -116,7 +117,9 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         check::run(&args.output, &work, &report)?;
     }
     let published = match &args.publish[..] {
-        [place, name] => Some(publish(&Place::new(place), name, &args.output, &[], false)?),
+        [location, name] => {
+            Some(publish(&CatalogLocation::new(location), name, &args.output, &[], false)?)
+        }
         _ => None,
     };
     let bytes = args.output.metadata().map_or(0, |meta| meta.len());
@@ -158,7 +161,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 /// What the steps of a build share.
 pub struct Work {
     pub inputs: Vec<Input>,
-    /// Their names, for messages.
+    /// Names of the inputs, for messages.
     pub names: Vec<String>,
     pub options: RecordOptions,
     /// Set by a signal that ends the command.
@@ -166,7 +169,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Reads the inputs from their beginning. The bar counts their bytes.
+    /// Reads the inputs from their start. The bar counts their bytes.
     pub fn read(&self) -> firndb::Result<(RecordReader, ProgressBar)> {
         let sizes: Option<Vec<u64>> = self.inputs.iter().map(|input| input.size()).collect();
         let bar = progress_bar(sizes.map(|sizes| sizes.iter().sum()));
@@ -175,7 +178,7 @@ impl Work {
     }
 }
 
-/// A flag that Ctrl-C sets, or a terminal that closes, so that a build can remove its temporary
+/// Returns a flag that Ctrl-C or a closing terminal sets, so that a build can remove its temporary
 /// files. The second Ctrl-C ends the program at once.
 fn interrupts() -> firndb::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -188,7 +191,7 @@ fn interrupts() -> firndb::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Whether the program was started to ignore a signal, as `nohup` does: then it stays ignored.
+/// Whether the process was started with this signal ignored, as `nohup` does; it stays ignored.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -196,10 +199,10 @@ fn is_ignored(signal: i32) -> bool {
     mask & 1 << (signal - 1) != 0
 }
 
-/// Rows that pass between two looks at the bar's message.
+/// Rows between two updates of the bar's message.
 const MESSAGE_ROWS: u64 = 1 << 14;
 
-/// Reads everything and writes the table. Returns what was built, and the rows read and left out.
+/// Reads all inputs and writes the table. Returns the report, and the rows read and skipped.
 fn build(args: &Args, work: &Work) -> Result<(BuildReport, u64, u64)> {
     let (mut reader, bar) = work.read().map_err(nothing_written)?;
     let mut builder = TableBuilder::create(&args.output, args.options(reader.schema())?)?;
@@ -230,13 +233,13 @@ fn build(args: &Args, work: &Work) -> Result<(BuildReport, u64, u64)> {
     bar.finish_and_clear();
     added?;
     bad_rows.print(rows);
-    // A type that was asked for is no promise that the column is there, and no proof of its name.
+    // A column with a requested type may still be missing or misspelled.
     for name in reader.absent_columns().iter().filter(|_| rows > bad_rows.skipped) {
         eprintln!("note: no row has the column `{name}`: it is null everywhere");
     }
     let bar = record_bar("writing");
-    // Somebody may have made a file of this name meanwhile. The last look is when all records are
-    // written: one that comes while the end of the file is written and synced is still replaced.
+    // Another process may have created a file of this name meanwhile. The last check runs once all
+    // records are written: a file created while the end is written and synced is still replaced.
     args.check_free()?;
     let mut taken = Ok(());
     let report = builder.finish_with(|Progress { done, total }| {
@@ -253,7 +256,7 @@ fn build(args: &Args, work: &Work) -> Result<(BuildReport, u64, u64)> {
     Ok((report?, rows, bad_rows.skipped))
 }
 
-/// The error of a command that was interrupted before it wrote anything.
+/// Replaces the error of an interrupted command by one that says that nothing was written.
 fn nothing_written(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Cancelled => {
@@ -263,7 +266,7 @@ fn nothing_written(error: Error) -> Error {
     }
 }
 
-/// A bar over records, with their rate and the time left.
+/// A progress bar over records, with their rate and the remaining time.
 fn record_bar(what: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(0).with_prefix(what);
     let template = "{prefix} {bar:30} {human_pos}/{human_len} records {per_sec} {eta}";
@@ -275,7 +278,7 @@ fn record_bar(what: &'static str) -> ProgressBar {
 }
 
 impl Args {
-    /// Finds what would fail after everything was read.
+    /// Finds errors that would otherwise surface only after everything was read.
     fn check(&self, inputs: &[Input]) -> firndb::Result<()> {
         let (table, exists) = (&self.output, self.output.exists());
         let itself = |input: &Input| match input {
@@ -313,7 +316,7 @@ impl Args {
         Ok(())
     }
 
-    /// Fails if there is a file that must not be replaced.
+    /// Fails if the path has a file that must not be replaced.
     fn check_free(&self) -> firndb::Result<()> {
         check_file(&self.output, Content::Table, self.force)
     }

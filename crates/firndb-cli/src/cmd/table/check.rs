@@ -1,4 +1,4 @@
-//! `--verify-input`: the inputs are read again, and each record is looked up in the table.
+//! `--verify-input`: reads the inputs again, and looks up each record in the table.
 
 use super::build::Work;
 use super::shown_key;
@@ -11,8 +11,8 @@ use std::path::Path;
 
 /// Compares every record of the inputs with the table that was built from them.
 ///
-/// Of several records with one key the table has one: the others, which the build counted, may have
-/// other values.
+/// Of several records with one key the table keeps one: the others, which the build counted, may
+/// have other values.
 pub fn run(path: &Path, work: &Work, report: &BuildReport) -> Result<()> {
     let table = Table::open(path, Access::Map)?;
     let (mut reader, bar) = work.read()?;
@@ -27,12 +27,13 @@ pub fn run(path: &Path, work: &Work, report: &BuildReport) -> Result<()> {
             table.read_many(&keys, |i, found| {
                 let (origin, key, value) = wanted[i];
                 records += 1;
-                let place = || format!("{}: {}", origin_name(origin, &work.names), shown_key(key));
+                let position =
+                    || format!("{}: {}", origin_name(origin, &work.names), shown_key(key));
                 match found {
                     Some(found) if found == value => {}
                     Some(_) if replaced < report.duplicates => replaced += 1,
-                    Some(_) => return Err(wrong(path, &place(), "has another value")),
-                    None => return Err(wrong(path, &place(), "is not there")),
+                    Some(_) => return Err(wrong(path, &position(), "has another value")),
+                    None => return Err(wrong(path, &position(), "is not there")),
                 }
                 Ok(())
             })?;
@@ -59,7 +60,8 @@ pub fn run(path: &Path, work: &Work, report: &BuildReport) -> Result<()> {
     Ok(())
 }
 
-fn wrong(path: &Path, place: &str, what: &str) -> Error {
-    let message = format!("{place} {what} in the table; build it again unless the input changed");
+fn wrong(path: &Path, position: &str, what: &str) -> Error {
+    let message =
+        format!("{position} {what} in the table; build it again unless the input changed");
     Error::new(ErrorKind::Corrupt, message).in_file(path)
 }

@@ -1,4 +1,4 @@
-//! `firn table get`: the value of a key.
+//! `firn table get`: prints the value of a key.
 
 use super::{Shown, Source, answer, from_hex, shown_key};
 use crate::failure::Result;
@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Get the value of a key: firn table get users.firn alice. Exit code 3 if the key is not there.
+/// Get the value of a key: firn table get users.firn alice. Exit code 3 if the key is missing.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -16,13 +16,13 @@ pub struct Args {
     /// The key: text, or hexadecimal digits with --hex.
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     key: Option<OsString>,
-    /// The key is given in hexadecimal digits, two a byte.
+    /// The key is given in hexadecimal digits, two per byte.
     #[arg(long)]
     hex: bool,
-    /// The key is what this file holds, byte by byte.
+    /// The key is the content of this file, byte by byte.
     #[arg(long, value_name = "FILE", conflicts_with = "hex")]
     file: Option<PathBuf>,
-    /// Print the bytes of the value alone, without a newline; a record in Avro's binary encoding.
+    /// Print only the bytes of the value, without a newline; a record in Avro's binary encoding.
     #[arg(long)]
     raw: bool,
 }

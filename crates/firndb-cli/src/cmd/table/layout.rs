@@ -1,4 +1,4 @@
-//! How a table is laid out and built: the options that all commands share that write one.
+//! How a table is laid out and built: options shared by all commands that write a table.
 
 use crate::cmd::load::{parse_bytes, parse_size};
 use clap::ValueEnum;
@@ -8,29 +8,29 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub struct Layout {
-    /// How values are stored: as they are, compressed one by one, or a block at a time.
+    /// How values are stored: uncompressed, compressed individually, or in compressed blocks.
     #[arg(long, value_enum, default_value_t)]
     compression: Packed,
     /// zstd level, 1 to 19.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=19))]
     level: i32,
-    /// Bits a key of a filter that answers for absent keys without touching a block.
+    /// Bits per key of a filter that answers for absent keys without reading a block.
     #[arg(long, value_enum, default_value_t)]
     filter: Bits,
-    /// Bytes of a block: a multiple of 4K.
+    /// Bytes per block: a multiple of 4K.
     #[arg(long, default_value = "4K", value_name = "SIZE", value_parser = parse_bytes)]
     block_size: usize,
-    /// Memory for records on their way, at least 16M; more records go through a temporary file. A
-    /// long value takes up to five times its length beyond that.
+    /// Memory for records during the build, at least 16M; more records go through a temporary file.
+    /// A long value takes up to five times its length beyond that.
     #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = parse_size)]
     memory: usize,
     /// Directory of that temporary file, instead of the table's.
     #[arg(long, value_name = "DIR")]
     pub temp: Option<PathBuf>,
-    /// Threads that sort and compress [default: one a core].
+    /// Threads that sort and compress [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
-    /// Text to keep in the table; @FILE keeps what a file holds.
+    /// Text to keep in the table; @FILE keeps the content of a file.
     #[arg(long, value_name = "TEXT")]
     metadata: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `firn table mget`: the values of many keys, in the order of the keys.
+//! `firn table mget`: prints the values of many keys, in the order of the keys.
 
 use super::{Shown, Source, answer, from_hex, unescape};
 use crate::failure::Result;
@@ -8,24 +8,24 @@ use firndb_ingest::{Input, Progress};
 use std::io::BufRead;
 use std::path::PathBuf;
 
-/// Get the values of many keys: a line KEY, tab, VALUE for each, in their order. A key that is not
-/// there stands alone, and the exit code is 3.
+/// Get the values of many keys: one line KEY, tab, VALUE for each, in their order. A missing key is
+/// printed without a value, and the exit code is 3.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// A file with a key a line, or `-` for standard input; .gz and .zst are decompressed.
+    /// A file with one key per line, or `-` for standard input; .gz and .zst are decompressed.
     #[arg(default_value = "-", value_name = "KEYS")]
     keys: PathBuf,
-    /// The keys are given in hexadecimal digits, two a byte.
+    /// The keys are given in hexadecimal digits, two per byte.
     #[arg(long)]
     hex: bool,
-    /// Stands between key and value; \t, \n, \0, \\ and \xHH are understood.
+    /// Separator of key and value; \t, \n, \0, \\ and \xHH are understood.
     #[arg(long, default_value = "\\t", value_name = "TEXT", value_parser = unescape)]
     separator: std::vec::Vec<u8>,
 }
 
-/// Keys that are looked up at once.
+/// Keys looked up per batch.
 const AT_ONCE: usize = 4096;
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
@@ -60,8 +60,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         if keys.is_empty() {
             break;
         }
-        table.read_many(&keys, |place, value| {
-            let key = &keys[place];
+        table.read_many(&keys, |index, value| {
+            let key = &keys[index];
             asked += 1;
             missing += u64::from(value.is_none());
             if json {

@@ -1,4 +1,4 @@
-//! Commands on tables. This file holds what several of them share: opening, keys, showing values.
+//! Commands on tables, and what they share: opening tables, parsing keys, printing values.
 
 mod bench;
 mod build;
@@ -38,7 +38,7 @@ pub enum Table {
     Stats(stats::Args),
     /// Check every byte of a table.
     Verify(verify::Args),
-    /// Time gets of random keys that are there, and of keys that are not.
+    /// Measure gets of random present and absent keys.
     Bench(bench::Args),
 }
 
@@ -62,7 +62,7 @@ pub struct Source {
     /// The table.
     #[arg(value_name = "TABLE")]
     path: PathBuf,
-    /// How its blocks are read: from a map, by reads, by reads past the page cache, or all at once.
+    /// How blocks are read: from a map, by reads, by reads past the page cache, or all at once.
     #[arg(long, value_enum, default_value_t)]
     access: How,
 }
@@ -102,8 +102,8 @@ struct Shown {
 }
 
 impl Shown {
-    /// By the table's schema. Values under a schema that is none of Avro's are bytes; a program may
-    /// have put anything there, so that is a note for the one who expects records.
+    /// Chosen by the table's schema. Values under a schema that is not an Avro record are shown as
+    /// bytes, with a note on standard error, since a program may store any text as the schema.
     fn of(table: &table::Table) -> firndb::Result<Shown> {
         let schema = table.value_schema()?;
         let decoder = match schema {
@@ -147,7 +147,7 @@ impl Shown {
     }
 }
 
-/// The JSON object of a key that was asked for: with `found` and, if it is there, its value.
+/// The JSON object for a requested key: `found` and, if it is present, its value.
 fn answer(shown: &Shown, key: &[u8], value: Option<&[u8]>) -> firndb::Result<Json> {
     let mut object = Map::new();
     put_bytes(&mut object, "key", key);
@@ -158,7 +158,7 @@ fn answer(shown: &Shown, key: &[u8], value: Option<&[u8]>) -> firndb::Result<Jso
     Ok(Json::Object(object))
 }
 
-/// The bytes of an argument in which `\t`, `\n`, `\0`, `\\` and `\xHH` stand for others.
+/// The bytes of an argument after resolving `\t`, `\n`, `\0`, `\\` and `\xHH`.
 pub(super) fn unescape(text: &str) -> std::result::Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_stand_for_bytes() {
+    fn escapes_in_arguments_are_resolved() {
         assert_eq!(unescape("a\\t\\x1f\\\\"), Ok(b"a\t\x1f\\".to_vec()));
         assert!(unescape("\\q").is_err() && unescape("\\x1").is_err() && unescape("\\").is_err());
     }

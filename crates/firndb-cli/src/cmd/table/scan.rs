@@ -1,4 +1,4 @@
-//! `firn table scan`: all records of a table, as text, CSV or JSON lines.
+//! `firn table scan`: writes all records of a table as text, CSV or JSON lines.
 
 use super::{Shown, Source, put_bytes, unescape};
 use crate::failure::Result;
@@ -14,16 +14,16 @@ use std::ops::ControlFlow;
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// Write this many records at most.
+    /// Maximum number of records written.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// Write keys alone.
     #[arg(long)]
     keys_only: bool,
-    /// Form of the records; --json is short for jsonl.
+    /// Format of the records; --json is short for jsonl.
     #[arg(long, value_enum, default_value_t)]
     format: Form,
-    /// Stands between key and value in text; \t, \n, \0, \\ and \xHH are understood.
+    /// Separator of key and value in text; \t, \n, \0, \\ and \xHH are understood.
     #[arg(long, default_value = "\\t", value_name = "TEXT", value_parser = unescape)]
     separator: std::vec::Vec<u8>,
 }
@@ -33,9 +33,9 @@ enum Form {
     /// KEY, separator, VALUE and a newline.
     #[default]
     Text,
-    /// A header line, then a row a record: the columns of the table's rows, or `key,value`.
+    /// A header line, then one row per record: the columns of the table's rows, or `key,value`.
     Csv,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Jsonl,
 }
 
@@ -62,7 +62,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     }
 }
 
-/// Writes records in one of the forms.
+/// Writes records in one of the formats.
 struct Writing<'a> {
     args: &'a Args,
     shown: &'a Shown,
@@ -147,7 +147,7 @@ impl<'a> Writing<'a> {
     }
 }
 
-/// A value in CSV: nothing for null, text as it is, the rest as JSON.
+/// A value in CSV: nothing for null, text unchanged, anything else as JSON.
 fn cell(value: &Json) -> String {
     match value {
         Json::Null => String::new(),

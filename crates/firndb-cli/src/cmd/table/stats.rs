@@ -1,4 +1,4 @@
-//! `firn table stats`: what a table is, and how large.
+//! `firn table stats`: shows options, size and lengths of a table.
 
 use super::Source;
 use crate::failure::Result;
@@ -22,7 +22,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         out.json(&as_json(&stats, schema, metadata))?;
         return Ok(out.finish()?);
     }
-    let mut grid = Grid::new(["what", "value"]).whole();
+    let mut grid = Grid::new(["what", "value"]).untruncated();
     for (name, value) in facts(&stats) {
         grid.row([name.to_string(), value]);
     }

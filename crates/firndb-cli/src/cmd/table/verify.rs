@@ -1,4 +1,4 @@
-//! `firn table verify`: every byte of a table is checked, and that each record can be found.
+//! `firn table verify`: checks every byte of a table, and that each record can be found.
 
 use super::open;
 use crate::cmd::verify;
@@ -15,7 +15,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    // A file of another kind is refused here.
+    // Refuses files of other kinds.
     open(&args.path, Access::Map)?;
     verify::run(&verify::Args { path: args.path.clone() }, json)
 }

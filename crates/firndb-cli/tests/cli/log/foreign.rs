@@ -1,8 +1,8 @@
-//! `firn log import` of directories that HaloDB and HaloDB Revive wrote: what comes out is what
-//! their own readers gave, or what the table says. `tests/data/halodb/README.md` tells how the
-//! directories were made.
+//! `firn log import` of directories that HaloDB and HaloDB Revive wrote: the content is what their
+//! own readers returned, or what the table says. `tests/data/halodb/README.md` describes how the
+//! directories were generated.
 
-use super::{Place, content};
+use super::{Sandbox, content};
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,27 +10,27 @@ use std::path::{Path, PathBuf};
 
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A directory, what is done to it, and what its import must give.
+/// A directory, a change applied to it, and the expected result of its import.
 struct Case {
     name: &'static str,
     change: fn(&Path),
     /// Exit code without and with `--on-error skip`.
     codes: [i32; 2],
-    /// What is said.
+    /// Parts of the expected messages.
     message: &'static str,
-    /// Changes the truth into what the content must be.
+    /// Changes the recorded content into the expected one.
     wanted: fn(&mut Content),
 }
 
-const WHOLE: Case = Case { name: "", change: |_| {}, codes: [0, 0], message: "", wanted: |_| {} };
+const INTACT: Case = Case { name: "", change: |_| {}, codes: [0, 0], message: "", wanted: |_| {} };
 
-fn whole() -> Vec<Case> {
+fn intact() -> Vec<Case> {
     vec![
-        Case { name: "keys", ..WHOLE },
-        Case { name: "ver", ..WHOLE },
-        Case { name: "revive_one_file", ..WHOLE },
-        Case { name: "kill_mix", message: "HaloDB did not close", ..WHOLE },
-        // HaloDB's repair stops at the empty value. All records are whole.
+        Case { name: "keys", ..INTACT },
+        Case { name: "ver", ..INTACT },
+        Case { name: "revive_one_file", ..INTACT },
+        Case { name: "kill_mix", message: "HaloDB did not close", ..INTACT },
+        // HaloDB's repair stops at the empty value. All records are intact.
         Case {
             name: "emptyvals_unclean",
             message: "HaloDB did not close",
@@ -43,28 +43,28 @@ fn whole() -> Vec<Case> {
                 }
                 assert_eq!(content.len(), 100);
             },
-            ..WHOLE
+            ..INTACT
         },
-        Case { name: "keys", change: |dir| remove_all(dir, "index"), ..WHOLE },
-        Case { name: "revive_one_file", change: |dir| remove_all(dir, "index"), ..WHOLE },
+        Case { name: "keys", change: |dir| remove_all(dir, "index"), ..INTACT },
+        Case { name: "revive_one_file", change: |dir| remove_all(dir, "index"), ..INTACT },
         Case {
             name: "keys",
             change: |dir| {
                 ["META", "LOCK"].iter().for_each(|f| fs::remove_file(dir.join(f)).unwrap())
             },
-            ..WHOLE
+            ..INTACT
         },
     ]
 }
 
 fn incomplete() -> Vec<Case> {
     vec![
-        // HaloDB's answer is what is left without the lost keys, which had no older version.
+        // HaloDB returns what is left without the lost keys, which had no older version.
         Case {
             name: "ver_nodata",
             codes: [6, 0],
             message: "`key56`, `key57`, `key58`, `key59`",
-            ..WHOLE
+            ..INTACT
         },
         Case {
             name: "ver",
@@ -80,12 +80,12 @@ fn incomplete() -> Vec<Case> {
             name: "kill_mix",
             change: |dir| cut(&files(dir, "tombstone")[0], 3),
             message: "a crash interrupted",
-            // The last delete is lost, as it is to HaloDB.
+            // The last delete is lost, as it is with HaloDB.
             wanted: |content| {
                 let key = 0x3499_58b1_3d62_8953_u64.to_be_bytes().to_vec();
                 assert!(content.insert(key, b"j4599-455-xxxxxxxxxxxxxxxxxx".to_vec()).is_none());
             },
-            ..WHOLE
+            ..INTACT
         },
         Case {
             name: "revive_one_file",
@@ -97,7 +97,7 @@ fn incomplete() -> Vec<Case> {
     ]
 }
 
-/// The key of a number, as those who made the directories computed it.
+/// The key of a number, computed as by the programs that wrote the directories.
 fn key(n: u64) -> Vec<u8> {
     n.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes().to_vec()
 }
@@ -106,7 +106,7 @@ fn remove_all(dir: &Path, extension: &str) {
     files(dir, extension).iter().for_each(|path| fs::remove_file(path).unwrap());
 }
 
-/// The files of a directory with this extension, by their numbers.
+/// The files of a directory with this extension, ordered by number.
 fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path());
     let mut files: Vec<PathBuf> =
@@ -148,35 +148,35 @@ fn truth(name: &str) -> Content {
     pairs.map(|(key, value)| (bytes(key), bytes(value))).collect()
 }
 
-/// Names, lengths and bytes of a directory.
+/// Names, lengths and bytes of the files of a directory.
 fn snapshot(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path());
     entries.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
 #[test]
-fn real_directories_give_what_their_own_reader_gave() {
-    for (number, case) in whole().into_iter().chain(incomplete()).enumerate() {
+fn imports_equal_the_output_of_halodb() {
+    for (number, case) in intact().into_iter().chain(incomplete()).enumerate() {
         let what = format!("case {number}, {}", case.name);
-        let place = Place::new();
-        let dir = place.path("h");
+        let sandbox = Sandbox::new();
+        let dir = sandbox.path("h");
         unpack(case.name, &dir);
         (case.change)(&dir);
         let before = snapshot(&dir);
-        let run = place.firn("log import s --halodb h");
+        let run = sandbox.firn("log import s --halodb h");
         assert_eq!(run.code, case.codes[0], "{what}: {}", run.err);
         assert!(run.err.contains(case.message), "{what}: {}", run.err);
         assert_eq!(run.err.is_empty(), case.message.is_empty(), "{what}: {}", run.err);
         if run.code != 0 {
-            let names: Vec<_> = fs::read_dir(&place.0).unwrap().flatten().collect();
+            let names: Vec<_> = fs::read_dir(&sandbox.0).unwrap().flatten().collect();
             assert_eq!(names.len(), 1, "{what}");
-            let run = place.firn("log import s --halodb h --on-error skip");
+            let run = sandbox.firn("log import s --halodb h --on-error skip");
             assert_eq!(run.code, case.codes[1], "{what}: {}", run.err);
             assert!(run.out.contains(" lost") && run.err.contains(" lost"), "{what}: {}", run.err);
         }
         assert_eq!(before, snapshot(&dir), "{what}");
         let mut wanted = truth(case.name);
         (case.wanted)(&mut wanted);
-        assert_eq!(content(&place, "s"), wanted, "{what}");
+        assert_eq!(content(&sandbox, "s"), wanted, "{what}");
     }
 }

@@ -1,16 +1,16 @@
-//! Makes directories as HaloDB leaves them: records in files that roll, index files, tombstones,
-//! files that compaction wrote, META. It keeps a model beside them of what they mean.
+//! Writes directories as HaloDB does: records in rolling data files, index files, tombstones, files
+//! written by compaction, META. Keeps a model of their content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A directory and what is in it.
+/// A directory and the model of its content.
 pub struct HaloDir {
     dir: PathBuf,
-    /// Version of the entries: 0 as of HaloDB, 1 as of HaloDB Revive.
+    /// Version of the entries: 0 for HaloDB, 1 for HaloDB Revive.
     pub version: u8,
-    /// Bytes after which a file is full.
+    /// Size at which a data file is full.
     pub file_bytes: usize,
     sequence: i64,
     next_file: u64,
@@ -20,7 +20,7 @@ pub struct HaloDir {
     files: Vec<(PathBuf, Vec<Record>)>,
     /// Key -> sequence and value, `None` if it was deleted.
     pub model: BTreeMap<Vec<u8>, (i64, Option<Vec<u8>>)>,
-    /// Everything that was ever put.
+    /// Every key and value that was ever put.
     pub history: BTreeSet<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -73,7 +73,7 @@ fn tombstone(version: u8, key: &[u8], sequence: i64) -> Vec<u8> {
     with_checksum(rest)
 }
 
-/// The field of a key's length.
+/// The field with a key's length.
 fn key_length(version: u8, key: &[u8]) -> Vec<u8> {
     match version {
         0 => vec![key.len() as u8],
@@ -105,7 +105,7 @@ impl HaloDir {
         made
     }
 
-    /// Writes META, as of an open or a closed directory.
+    /// Writes META as for an open or a closed directory.
     pub fn meta(&mut self, is_open: bool) {
         let mut rest = vec![0, if is_open { 255 } else { 0 }];
         rest.extend(self.sequence.to_be_bytes());
@@ -137,7 +137,7 @@ impl HaloDir {
         self.history.insert((key.to_vec(), value.to_vec()));
     }
 
-    /// Begins a new data file.
+    /// Starts a new data file.
     pub fn roll(&mut self) {
         let path = self.new_file("data");
         self.data = Writing { path: path.clone(), ..Writing::default() };
@@ -159,9 +159,8 @@ impl HaloDir {
         self.model.insert(key.to_vec(), (self.sequence, None));
     }
 
-    /// Compacts a data file that is not being written: its current records go to a new file with
-    /// their old sequence numbers, behind newer ones of other keys. With `crash` the old file is
-    /// still there.
+    /// Compacts a closed data file: its current records move to a new file with their old sequence
+    /// numbers, after newer ones of other keys. With `crash` the old file is left.
     pub fn compact(&mut self, number: usize, crash: bool) {
         let is_current = |path: &PathBuf| *path == self.data.path;
         let Some((old, records)) = self.files.get(number).filter(|(p, _)| !is_current(p)).cloned()
@@ -189,7 +188,7 @@ impl HaloDir {
         }
     }
 
-    /// The data file that is being written.
+    /// The data file being written.
     pub fn newest_data(&self) -> PathBuf {
         self.data.path.clone()
     }
@@ -199,13 +198,13 @@ impl HaloDir {
         self.tombstones.path.clone()
     }
 
-    /// Data files that are still there.
+    /// Number of data files that are left.
     pub fn data_files(&self) -> usize {
         self.files.len()
     }
 
-    /// A data file, and offset and length of its record of this key.
-    pub fn place_of(&self, key: &[u8]) -> (PathBuf, usize, usize) {
+    /// A data file, and the offset and length of its record of this key.
+    pub fn location_of(&self, key: &[u8]) -> (PathBuf, usize, usize) {
         let newest = self.model[key].0;
         let places = self
             .files
@@ -217,7 +216,7 @@ impl HaloDir {
         (path.clone(), r.offset, head + r.key.len() + r.value.len())
     }
 
-    /// Keys and values that the directory means.
+    /// Keys and values that a reader must find.
     pub fn content(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let live = self.model.iter();
         live.filter_map(|(key, (_, value))| Some((key.clone(), value.clone()?))).collect()
@@ -235,14 +234,14 @@ impl Writing {
     }
 }
 
-/// Adds bytes to a file.
+/// Appends bytes to a file.
 pub fn append(path: &Path, bytes: &[u8]) {
     let mut all = fs::read(path).unwrap();
     all.extend_from_slice(bytes);
     fs::write(path, all).unwrap();
 }
 
-/// Changes a bit of a file.
+/// Flips a bit of a file.
 pub fn flip(path: &Path, at: usize) {
     let mut bytes = fs::read(path).unwrap();
     bytes[at] ^= 1;

@@ -1,25 +1,25 @@
 //! `firn log import --halodb`: whole directories, random ones, and damaged ones.
 
 use super::halodb_dir::{HaloDir, append, flip, record, record_of};
-use super::{Place, content};
+use super::{Sandbox, content};
 use std::collections::BTreeMap;
 use std::fs;
 
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn import(place: &Place) -> super::super::Run {
-    place.firn("log import s --halodb h --json")
+fn import(sandbox: &Sandbox) -> super::super::Run {
+    sandbox.firn("log import s --halodb h --json")
 }
 
-/// Nothing of a store, whole or not, is left under its name or beside it.
-fn is_untouched(place: &Place) -> bool {
-    let names = fs::read_dir(&place.0).unwrap().flatten().map(|e| e.file_name());
+/// No store, complete or partial, is left at its path or next to it.
+fn is_untouched(sandbox: &Sandbox) -> bool {
+    let names = fs::read_dir(&sandbox.0).unwrap().flatten().map(|e| e.file_name());
     names.map(|name| name.into_string().unwrap()).all(|name| !name.starts_with('s'))
 }
 
 /// Keys 0..40 in several files; each fourth deleted, each third replaced.
-fn sample(place: &Place) -> HaloDir {
-    let mut halo = HaloDir::new(&place.path("h"));
+fn sample(sandbox: &Sandbox) -> HaloDir {
+    let mut halo = HaloDir::new(&sandbox.path("h"));
     let key = |n: u32| format!("key-{n}").into_bytes();
     (0..40).for_each(|n| halo.put(&key(n), format!("first value of {n}").as_bytes()));
     (0..40).step_by(4).for_each(|n| halo.delete(&key(n)));
@@ -29,39 +29,39 @@ fn sample(place: &Place) -> HaloDir {
 
 #[test]
 fn a_closed_directory_is_imported() {
-    let place = Place::new();
-    let mut halo = sample(&place);
+    let sandbox = Sandbox::new();
+    let mut halo = sample(&sandbox);
     assert!(halo.data_files() > 2);
-    // Compacted records have higher file numbers and older sequence numbers than newer ones.
+    // Compacted records have larger file numbers and older sequence numbers than newer records.
     halo.compact(0, false);
     halo.put(b"", b"an empty key");
     halo.put(b"empty", b"");
     halo.put(&[0, 255, 10], &[255; 5000]);
-    fs::write(place.path("h").join("1.data.repair"), b"junk").unwrap();
-    let said = import(&place).ok();
+    fs::write(sandbox.path("h").join("1.data.repair"), b"junk").unwrap();
+    let said = import(&sandbox).ok();
     assert_eq!(said.err, "");
     let json = &said.json()[0];
     let wanted = halo.content();
     assert_eq!(json["keys"], wanted.len());
     assert_eq!((&json["unclean"], json["dropped"].as_array().unwrap().len()), (&false.into(), 0));
     assert!(json["deleted"].as_u64().unwrap() > 0 && json["tombstones"] == 10);
-    assert_eq!(content(&place, "s"), wanted);
+    assert_eq!(content(&sandbox, "s"), wanted);
 
-    // A second import must be asked to change what is there.
-    import(&place).fails(4, "there is something already");
-    place.firn("log put s key-1 mine").ok();
-    place.firn("log put s other mine").ok();
-    place.firn("log import s --halodb h --add").ok();
+    // A second import must be allowed explicitly to change an existing store.
+    import(&sandbox).fails(4, "there is something already");
+    sandbox.firn("log put s key-1 mine").ok();
+    sandbox.firn("log put s other mine").ok();
+    sandbox.firn("log import s --halodb h --add").ok();
     let mut both = wanted;
     both.insert(b"other".to_vec(), b"mine".to_vec());
-    assert_eq!(content(&place, "s"), both);
+    assert_eq!(content(&sandbox, "s"), both);
 }
 
 #[test]
-fn random_directories_mean_what_the_model_says() {
+fn random_directories_match_the_model() {
     for seed in 1..=12u64 {
-        let place = Place::new();
-        let mut halo = HaloDir::new(&place.path("h"));
+        let sandbox = Sandbox::new();
+        let mut halo = HaloDir::new(&sandbox.path("h"));
         halo.file_bytes = 300;
         // A directory of HaloDB Revive.
         halo.version = (seed % 2) as u8;
@@ -93,83 +93,83 @@ fn random_directories_mean_what_the_model_says() {
             append(&halo.newest_data(), &torn[..torn.len() - 1 - random(20) as usize]);
             append(&halo.newest_tombstones(), &[7; 9]);
         }
-        let said = import(&place).ok();
+        let said = import(&sandbox).ok();
         let dropped = said.json()[0]["dropped"].as_array().unwrap().clone();
         assert_eq!(dropped.len(), if is_torn { 2 } else { 0 }, "seed {seed}: {dropped:?}");
         assert!(dropped.iter().all(|d| d["torn"] == true), "seed {seed}");
-        assert_eq!(content(&place, "s"), halo.content(), "seed {seed}");
+        assert_eq!(content(&sandbox, "s"), halo.content(), "seed {seed}");
     }
 }
 
 #[test]
-fn what_a_crash_tore_is_dropped_and_told() {
-    let place = Place::new();
-    let mut halo = sample(&place);
+fn torn_tails_after_a_crash_are_dropped_and_reported() {
+    let sandbox = Sandbox::new();
+    let mut halo = sample(&sandbox);
     halo.meta(true);
     let torn = record(b"key-1", b"never whole", 1_000_000);
     append(&halo.newest_data(), &torn[..torn.len() - 3]);
-    let said = import(&place).ok();
+    let said = import(&sandbox).ok();
     assert!(said.err.contains("did not close"), "{}", said.err);
     assert!(said.err.contains("a crash interrupted"), "{}", said.err);
     let json = &said.json()[0];
     assert_eq!(json["dropped"][0]["bytes"], torn.len() - 3);
     assert_eq!((&json["dropped"][0]["torn"], &json["unclean"]), (&true.into(), &true.into()));
-    assert_eq!(content(&place, "s"), halo.content());
+    assert_eq!(content(&sandbox, "s"), halo.content());
 }
 
 /// Imports with `--on-error skip` and compares.
-fn skipping(place: &Place, wanted: &Content) -> super::super::Run {
-    let run = place.firn("log import s --halodb h --json --on-error skip").ok();
-    assert_eq!(&content(place, "s"), wanted);
+fn skipping(sandbox: &Sandbox, wanted: &Content) -> super::super::Run {
+    let run = sandbox.firn("log import s --halodb h --json --on-error skip").ok();
+    assert_eq!(&content(sandbox, "s"), wanted);
     run
 }
 
 #[test]
-fn damage_stops_the_import_unless_it_is_to_be_skipped() {
-    let place = Place::new();
-    let mut halo = sample(&place);
+fn damage_stops_the_import_unless_skipped() {
+    let sandbox = Sandbox::new();
+    let mut halo = sample(&sandbox);
     // Older and newer version of a key; the newer one is damaged.
     halo.put(b"key-1", b"newer");
     halo.roll();
     halo.put(b"last", b"1");
-    let (path, offset, length) = halo.place_of(b"key-1");
+    let (path, offset, length) = halo.location_of(b"key-1");
     flip(&path, offset + length - 1);
-    let run = import(&place).fails(6, "no whole record");
+    let run = import(&sandbox).fails(6, "not an intact record");
     let error: serde_json::Value = serde_json::from_str(&run.err).unwrap();
     assert_eq!(error["error"]["offset"], offset);
     assert!(error["error"]["message"].as_str().unwrap().contains("--on-error skip"), "{error}");
-    assert!(is_untouched(&place));
+    assert!(is_untouched(&sandbox));
 
-    // The old version of a key whose new one is lost is not brought back.
+    // The old version of a key whose new one is lost does not come back.
     let mut wanted = halo.content();
     wanted.remove(&b"key-1"[..]);
-    let run = skipping(&place, &wanted);
+    let run = skipping(&sandbox, &wanted);
     assert!(run.err.contains("`key-1` was not imported"), "{}", run.err);
     assert_eq!(run.json()[0]["lost"][0]["key"], "key-1");
 }
 
 #[test]
-fn a_damaged_record_whose_length_is_wrong_costs_no_other() {
-    let place = Place::new();
-    let halo = sample(&place);
-    let (path, offset, _) = halo.place_of(b"key-5");
+fn a_record_with_a_wrong_length_loses_no_other() {
+    let sandbox = Sandbox::new();
+    let halo = sample(&sandbox);
+    let (path, offset, _) = halo.location_of(b"key-5");
     flip(&path, offset + 8);
-    import(&place).fails(6, "no whole record");
+    import(&sandbox).fails(6, "not an intact record");
     let mut wanted = halo.content();
     wanted.remove(&b"key-5"[..]);
-    skipping(&place, &wanted);
+    skipping(&sandbox, &wanted);
 
-    // Without its index file, too much is lost to know what; that is told.
-    fs::remove_dir_all(place.path("s")).unwrap();
+    // Without its index file it is unknown what is lost, which the report says.
+    fs::remove_dir_all(sandbox.path("s")).unwrap();
     fs::remove_file(path.with_extension("index")).unwrap();
-    let run = place.firn("log import s --halodb h --on-error skip").ok();
-    assert!(run.err.contains("nothing tells which keys"), "{}", run.err);
+    let run = sandbox.firn("log import s --halodb h --on-error skip").ok();
+    assert!(run.err.contains("unknown which keys"), "{}", run.err);
 }
 
 #[test]
-fn damaged_tombstones_do_not_hide_those_behind() {
-    let place = Place::new();
-    let mut halo = HaloDir::new(&place.path("h"));
+fn damaged_tombstones_do_not_hide_later_ones() {
+    let sandbox = Sandbox::new();
+    let mut halo = HaloDir::new(&sandbox.path("h"));
     for key in [b"aaa", b"bbb", b"ccc"] {
         halo.put(key, b"value");
     }
@@ -178,22 +178,22 @@ fn damaged_tombstones_do_not_hide_those_behind() {
     }
     // The length of the first key.
     flip(&halo.newest_tombstones(), 13);
-    import(&place).fails(6, "tombstone");
+    import(&sandbox).fails(6, "tombstone");
     let wanted = Content::from([(b"aaa".to_vec(), b"value".to_vec())]);
-    skipping(&place, &wanted);
+    skipping(&sandbox, &wanted);
 }
 
 #[test]
-fn directories_that_are_open_or_no_halodb_are_refused() {
-    let place = Place::new();
-    let _halo = sample(&place);
-    let lock = fs::OpenOptions::new().write(true).open(place.path("h").join("LOCK")).unwrap();
+fn open_and_foreign_directories_are_refused() {
+    let sandbox = Sandbox::new();
+    let _halo = sample(&sandbox);
+    let lock = fs::OpenOptions::new().write(true).open(sandbox.path("h").join("LOCK")).unwrap();
     let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
     rustix::fs::fcntl_lock(&lock, exclusive).unwrap();
-    import(&place).fails(5, "close it");
+    import(&sandbox).fails(5, "close it");
     drop(lock);
-    fs::create_dir(place.path("empty")).unwrap();
-    place.firn("log import s --halodb empty").fails(3, "no files of HaloDB");
-    place.firn("log import s --halodb nowhere").fails(3, "nowhere");
-    assert!(is_untouched(&place));
+    fs::create_dir(sandbox.path("empty")).unwrap();
+    sandbox.firn("log import s --halodb empty").fails(3, "no files of HaloDB");
+    sandbox.firn("log import s --halodb nowhere").fails(3, "nowhere");
+    assert!(is_untouched(&sandbox));
 }

@@ -1,9 +1,9 @@
-//! `firn log import --halodb` of directories that are not whole: records that an index lists and no
-//! file has, torn ends, other versions, strange entries; and that no single damage gives a wrong
-//! answer without a word.
+//! `firn log import --halodb` of incomplete directories: records that an index lists and no data
+//! file has, torn tails, other versions, unexpected entries; and that no single damage silently
+//! gives a wrong answer.
 
 use super::halodb_dir::{HaloDir, append, flip, record, record_of};
-use super::{Place, content};
+use super::{Sandbox, content};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Keys 0..30 in several files, of which every third has a second version in the newest file.
-fn sample(place: &Place, version: u8) -> HaloDir {
-    let mut halo = HaloDir::new(&place.path("h"));
+fn sample(sandbox: &Sandbox, version: u8) -> HaloDir {
+    let mut halo = HaloDir::new(&sandbox.path("h"));
     halo.version = version;
     halo.file_bytes = 400;
     let key = |n: u32| format!("key-{n:02}").into_bytes();
@@ -24,26 +24,27 @@ fn sample(place: &Place, version: u8) -> HaloDir {
     halo
 }
 
-/// Nothing but HaloDB's directory is there.
-fn is_untouched(place: &Place) -> bool {
-    let names: Vec<_> = fs::read_dir(&place.0).unwrap().flatten().map(|e| e.file_name()).collect();
+/// Only HaloDB's directory is there.
+fn is_untouched(sandbox: &Sandbox) -> bool {
+    let names: Vec<_> =
+        fs::read_dir(&sandbox.0).unwrap().flatten().map(|e| e.file_name()).collect();
     names == ["h"]
 }
 
-/// Imports nothing with this message, and with `--on-error skip` what is wanted.
-fn refuses(place: &Place, messages: &[&str], wanted: &Content) -> super::super::Run {
-    let run = place.firn("log import s --halodb h").fails(6, messages[0]);
+/// The import fails with these messages, and with `--on-error skip` gives `wanted`.
+fn refuses(sandbox: &Sandbox, messages: &[&str], wanted: &Content) -> super::super::Run {
+    let run = sandbox.firn("log import s --halodb h").fails(6, messages[0]);
     for message in messages {
         assert!(run.err.contains(message), "`{message}` is not in: {}", run.err);
     }
     assert!(run.err.contains("--on-error skip") && run.err.contains("Nothing was imported"));
-    assert!(is_untouched(place));
-    let run = place.firn("log import s --halodb h --json --on-error skip").ok();
-    assert_eq!(&content(place, "s"), wanted);
+    assert!(is_untouched(sandbox));
+    let run = sandbox.firn("log import s --halodb h --json --on-error skip").ok();
+    assert_eq!(&content(sandbox, "s"), wanted);
     run
 }
 
-/// The second versions are lost, and are nowhere; the first versions are not brought back.
+/// The second versions are lost and exist nowhere else; the first versions do not come back.
 fn without_second(halo: &HaloDir) -> Content {
     let mut wanted = halo.content();
     wanted.retain(|_, value| !value.starts_with(b"second"));
@@ -51,20 +52,20 @@ fn without_second(halo: &HaloDir) -> Content {
 }
 
 #[test]
-fn records_that_only_an_index_lists_are_lost() {
+fn records_listed_only_by_an_index_are_lost() {
     for version in [0, 1] {
         for is_missing in [false, true] {
-            let place = Place::new();
-            let halo = sample(&place, version);
+            let sandbox = Sandbox::new();
+            let halo = sample(&sandbox, version);
             let newest = halo.newest_data();
             match is_missing {
                 true => fs::remove_file(&newest).unwrap(),
-                // At the border of a record.
+                // At a record boundary.
                 false => fs::write(&newest, b"").unwrap(),
             }
             let name = newest.file_name().unwrap().to_str().unwrap();
             let run = refuses(
-                &place,
+                &sandbox,
                 &[name, "10 records", "`key-00`", "`key-12` and 5 more"],
                 &without_second(&halo),
             );
@@ -81,17 +82,17 @@ fn records_that_only_an_index_lists_are_lost() {
 }
 
 #[test]
-fn an_oldest_file_that_is_missing_costs_only_what_is_nowhere_else() {
-    let place = Place::new();
-    let halo = sample(&place, 0);
-    let oldest = place.path("h").join("1600000001.data");
+fn a_missing_oldest_file_loses_only_its_unique_records() {
+    let sandbox = Sandbox::new();
+    let halo = sample(&sandbox, 0);
+    let oldest = sandbox.path("h").join("1600000001.data");
     fs::remove_file(oldest).unwrap();
-    let run = place.firn("log import s --halodb h").fails(6, "1600000001.data is missing");
+    let run = sandbox.firn("log import s --halodb h").fails(6, "1600000001.data is missing");
     // Keys that were deleted or have second versions are not lost.
     for (key, is_lost) in [("key-01", true), ("key-03", false), ("key-05", false)] {
         assert_eq!(run.err.contains(key), is_lost, "{}", run.err);
     }
-    let run = place.firn("log import s --halodb h --on-error skip --json").ok();
+    let run = sandbox.firn("log import s --halodb h --on-error skip --json").ok();
     let lost: BTreeSet<Vec<u8>> = run.json()[0]["lost"]
         .as_array()
         .unwrap()
@@ -100,51 +101,51 @@ fn an_oldest_file_that_is_missing_costs_only_what_is_nowhere_else() {
         .collect();
     let mut wanted = halo.content();
     assert!(lost.iter().all(|key| wanted.remove(key).is_some()) && !lost.is_empty());
-    assert_eq!(content(&place, "s"), wanted);
+    assert_eq!(content(&sandbox, "s"), wanted);
 }
 
 /// Compaction removes a data file, then its index file: a crash between the two loses nothing.
 #[test]
-fn an_index_whose_records_were_all_compacted_is_no_loss() {
+fn an_index_of_compacted_records_is_no_loss() {
     for is_open in [false, true] {
-        let place = Place::new();
-        let mut halo = sample(&place, 0);
+        let sandbox = Sandbox::new();
+        let mut halo = sample(&sandbox, 0);
         halo.meta(is_open);
         halo.compact(0, true);
-        fs::remove_file(place.path("h").join("1600000001.data")).unwrap();
-        let run = place.firn("log import s --halodb h --json").ok();
+        fs::remove_file(sandbox.path("h").join("1600000001.data")).unwrap();
+        let run = sandbox.firn("log import s --halodb h --json").ok();
         assert_eq!(run.json()[0]["lost_keys"], 0);
-        assert_eq!(content(&place, "s"), halo.content());
+        assert_eq!(content(&sandbox, "s"), halo.content());
     }
 }
 
 #[test]
-fn index_files_are_not_needed() {
+fn index_files_are_optional() {
     for version in [0, 1] {
-        let place = Place::new();
-        let halo = sample(&place, version);
-        for entry in fs::read_dir(place.path("h")).unwrap().flatten() {
+        let sandbox = Sandbox::new();
+        let halo = sample(&sandbox, version);
+        for entry in fs::read_dir(sandbox.path("h")).unwrap().flatten() {
             if entry.path().extension().is_some_and(|extension| extension == "index") {
                 fs::remove_file(entry.path()).unwrap();
             }
         }
-        assert_eq!(place.firn("log import s --halodb h").ok().err, "");
-        assert_eq!(content(&place, "s"), halo.content());
+        assert_eq!(sandbox.firn("log import s --halodb h").ok().err, "");
+        assert_eq!(content(&sandbox, "s"), halo.content());
     }
 }
 
-/// A torn end: of a closed directory an error, after a crash a note.
+/// A torn tail is an error in a closed directory, and a note after a crash.
 #[test]
 fn only_a_crash_explains_a_torn_end() {
     for (is_open, has_meta) in [(false, true), (true, true), (false, false)] {
         for version in [0, 1] {
-            let place = Place::new();
-            let mut halo = sample(&place, version);
+            let sandbox = Sandbox::new();
+            let mut halo = sample(&sandbox, version);
             halo.meta(is_open);
             if !has_meta {
-                fs::remove_file(place.path("h").join("META")).unwrap();
+                fs::remove_file(sandbox.path("h").join("META")).unwrap();
             }
-            let (path, offset, length) = halo.place_of(b"key-27");
+            let (path, offset, length) = halo.location_of(b"key-27");
             File::options()
                 .write(true)
                 .open(&path)
@@ -153,69 +154,69 @@ fn only_a_crash_explains_a_torn_end() {
                 .unwrap();
             let mut wanted = halo.content();
             if is_open {
-                // The older version is the newest that is whole, as HaloDB has it.
+                // The older version is the newest intact one, as for HaloDB.
                 wanted.insert(b"key-27".to_vec(), b"first value of 27".to_vec());
-                let run = place.firn("log import s --halodb h --json").ok();
+                let run = sandbox.firn("log import s --halodb h --json").ok();
                 assert!(run.err.contains("1 record"), "{}", run.err);
                 assert!(run.err.contains("`key-27`"), "{}", run.err);
                 assert_eq!(run.json()[0]["torn_records"], 1);
-                assert_eq!(content(&place, "s"), wanted);
+                assert_eq!(content(&sandbox, "s"), wanted);
             } else {
                 wanted.remove(&b"key-27"[..]);
                 let why =
                     if has_meta { "META says that HaloDB closed" } else { "there is no META" };
-                refuses(&place, &["the file is cut off", why, "`key-27`"], &wanted);
+                refuses(&sandbox, &["the file is cut off", why, "`key-27`"], &wanted);
             }
         }
     }
 }
 
-/// Nothing but a torn record: more than a crash would have to be wrong for an empty store.
+/// Only a torn record: this is more damage than a crash explains, so not an empty store.
 #[test]
-fn a_directory_of_which_nothing_can_be_read_is_no_empty_store() {
-    let place = Place::new();
-    let mut halo = HaloDir::new(&place.path("h"));
+fn an_unreadable_directory_is_not_an_empty_store() {
+    let sandbox = Sandbox::new();
+    let mut halo = HaloDir::new(&sandbox.path("h"));
     halo.meta(true);
     halo.put(b"key", b"value");
     let path = halo.newest_data();
     fs::write(path.with_extension("index"), b"").unwrap();
     flip(&path, 20);
-    place.firn("log import s --halodb h").fails(6, "nothing else is there");
-    assert!(is_untouched(&place));
-    place.firn("log import s --halodb h --on-error skip").ok();
+    sandbox.firn("log import s --halodb h").fails(6, "nothing else is there");
+    assert!(is_untouched(&sandbox));
+    sandbox.firn("log import s --halodb h --on-error skip").ok();
 }
 
 #[test]
 fn other_versions_are_refused() {
     for is_open in [false, true] {
         for name in ["5.data", "5.datac", "5.tombstone"] {
-            let place = Place::new();
-            let mut halo = HaloDir::new(&place.path("h"));
+            let sandbox = Sandbox::new();
+            let mut halo = HaloDir::new(&sandbox.path("h"));
             halo.meta(is_open);
-            fs::write(place.path("h").join(name), record_of(2, b"a", b"b", 1)).unwrap();
-            fs::write(place.path("h").join("5.index"), record_of(2, b"a", b"b", 1)).unwrap();
+            fs::write(sandbox.path("h").join(name), record_of(2, b"a", b"b", 1)).unwrap();
+            fs::write(sandbox.path("h").join("5.index"), record_of(2, b"a", b"b", 1)).unwrap();
             for skip in ["", " --on-error skip"] {
-                let run = place.firn(&format!("log import s --halodb h{skip}"));
+                let run = sandbox.firn(&format!("log import s --halodb h{skip}"));
                 run.fails(7, "version 2");
-                assert!(is_untouched(&place));
+                assert!(is_untouched(&sandbox));
             }
         }
-        let place = Place::new();
-        let mut halo = sample(&place, 0);
+        let sandbox = Sandbox::new();
+        let mut halo = sample(&sandbox, 0);
         halo.meta(is_open);
-        let meta = place.path("h").join("META");
+        let meta = sandbox.path("h").join("META");
         let mut bytes = fs::read(&meta).unwrap();
         bytes[4] = 3;
         fs::write(&meta, bytes).unwrap();
-        place.firn("log import s --halodb h").fails(7, "META has version 3");
-        assert!(is_untouched(&place));
+        sandbox.firn("log import s --halodb h").fails(7, "META has version 3");
+        assert!(is_untouched(&sandbox));
     }
 }
 
 #[test]
-fn keys_that_no_store_takes_are_refused() {
-    let place = Place::new();
-    let mut halo = HaloDir::new(&place.path("h"));
+fn keys_over_the_limit_are_refused() {
+    let sandbox = Sandbox::new();
+    let mut halo = HaloDir::new(&sandbox.path("h"));
     halo.version = 1;
     halo.file_bytes = 1 << 20;
     halo.put(&[7; 65_536], b"fits");
@@ -223,12 +224,12 @@ fn keys_that_no_store_takes_are_refused() {
     halo.put(b"large", &vec![9; 3 << 20]);
     let wanted = halo.content();
     halo.put(&[8; 65_537], b"does not fit");
-    refuses(&place, &["a key longer than 64 KiB"], &wanted);
+    refuses(&sandbox, &["a key longer than 64 KiB"], &wanted);
 }
 
-/// Entries of a directory that would be waited for, or would fill the memory.
+/// Entries that would block a reader, or fill the memory.
 #[test]
-fn strange_entries_are_refused() {
+fn special_files_are_refused() {
     type Make = fn(&Path);
     let fifo: Make = |path| {
         let mode = rustix::fs::Mode::RUSR;
@@ -253,50 +254,50 @@ fn strange_entries_are_refused() {
         ("META", sparse, 0, "META is damaged"),
     ];
     for (name, make, code, message) in cases {
-        let place = Place::new();
-        let halo = sample(&place, 0);
-        let path = place.path("h").join(name);
+        let sandbox = Sandbox::new();
+        let halo = sample(&sandbox, 0);
+        let path = sandbox.path("h").join(name);
         let _ = fs::remove_file(&path);
         make(&path);
-        let run = place.firn("log import s --halodb h");
+        let run = sandbox.firn("log import s --halodb h");
         assert_eq!(run.code, code, "{name}: {}", run.err);
         assert!(run.err.contains(message), "{name}: {}", run.err);
         match code {
-            0 => assert_eq!(content(&place, "s"), halo.content(), "{name}"),
-            _ => assert!(is_untouched(&place), "{name}"),
+            0 => assert_eq!(content(&sandbox, "s"), halo.content(), "{name}"),
+            _ => assert!(is_untouched(&sandbox), "{name}"),
         }
     }
 }
 
 #[test]
 fn the_target_is_new_or_empty_and_not_in_the_source() {
-    let place = Place::new();
-    let halo = sample(&place, 0);
-    let names = || fs::read_dir(place.path("h")).unwrap().count();
+    let sandbox = Sandbox::new();
+    let halo = sample(&sandbox, 0);
+    let names = || fs::read_dir(sandbox.path("h")).unwrap().count();
     let before = names();
     for inside in ["h/s", "h/new/s", "./h/../h/s"] {
-        place.firn(&format!("log import {inside} --halodb h")).fails(2, "only read");
+        sandbox.firn(&format!("log import {inside} --halodb h")).fails(2, "only read");
     }
     assert_eq!(names(), before);
-    place.firn("log import h --halodb h").fails(4, "there is something already");
-    fs::write(place.path("file"), b"mine").unwrap();
-    std::os::unix::fs::symlink("nowhere", place.path("dangling")).unwrap();
-    place.firn("log import dangling --halodb h").fails(4, "leads nowhere");
-    place.firn("log import file --halodb h").fails(4, "there is something already");
-    // What an interrupted import left is neither gone on with nor removed.
-    place.firn("log put s.import-1 key-01 stale").ok();
-    fs::create_dir(place.path("empty")).unwrap();
-    std::os::unix::fs::symlink("empty", place.path("s")).unwrap();
-    fs::create_dir(place.path("empty.import-2")).unwrap();
-    let run = place.firn("log import s --halodb h").ok();
+    sandbox.firn("log import h --halodb h").fails(4, "there is something already");
+    fs::write(sandbox.path("file"), b"mine").unwrap();
+    std::os::unix::fs::symlink("nowhere", sandbox.path("dangling")).unwrap();
+    sandbox.firn("log import dangling --halodb h").fails(4, "leads nowhere");
+    sandbox.firn("log import file --halodb h").fails(4, "there is something already");
+    // Leftovers of an interrupted import are neither resumed nor removed.
+    sandbox.firn("log put s.import-1 key-01 stale").ok();
+    fs::create_dir(sandbox.path("empty")).unwrap();
+    std::os::unix::fs::symlink("empty", sandbox.path("s")).unwrap();
+    fs::create_dir(sandbox.path("empty.import-2")).unwrap();
+    let run = sandbox.firn("log import s --halodb h").ok();
     assert!(run.err.contains("empty.import-2 is of an import that was interrupted"), "{}", run.err);
-    assert_eq!(content(&place, "empty"), halo.content());
-    assert!(place.path("s").is_symlink() && place.path("s.import-1").exists());
-    let run = place.firn("log import t --halodb h").ok();
-    assert_eq!((run.err.as_str(), content(&place, "t")), ("", halo.content()));
+    assert_eq!(content(&sandbox, "empty"), halo.content());
+    assert!(sandbox.path("s").is_symlink() && sandbox.path("s.import-1").exists());
+    let run = sandbox.firn("log import t --halodb h").ok();
+    assert_eq!((run.err.as_str(), content(&sandbox, "t")), ("", halo.content()));
 }
 
-/// Changes one thing of one file. `None` if it cannot be noticed, or nothing changed.
+/// Makes one change to one file. `None` if it cannot be detected, or nothing changed.
 fn damage(dir: &Path, random: &mut impl FnMut(usize) -> usize) -> Option<String> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path()).collect();
@@ -309,7 +310,7 @@ fn damage(dir: &Path, random: &mut impl FnMut(usize) -> usize) -> Option<String>
     let what = match kind {
         0 if !bytes.is_empty() => {
             let length = random(bytes.len());
-            // A tombstone file that ends between two entries is like a whole one.
+            // A tombstone file that ends between two entries looks complete.
             let mut border = 0;
             while is_tombstones && border < length {
                 let size = if bytes[4] == 0 { bytes[border + 13] } else { bytes[border + 16] };
@@ -341,10 +342,10 @@ fn damage(dir: &Path, random: &mut impl FnMut(usize) -> usize) -> Option<String>
     Some(format!("{name}: {what}"))
 }
 
-/// The content is right, or the import fails and leaves nothing, or it tells of a loss; and then
-/// what it imports was put some time. `FIRNDB_IMPORT_DAMAGES=2000` for more than a few.
+/// Either the content is right, or the import fails and leaves nothing, or it reports a loss; then
+/// each imported value was put at some time. `FIRNDB_IMPORT_DAMAGES=2000` for more rounds.
 #[test]
-fn no_single_damage_gives_a_wrong_answer_without_a_word() {
+fn no_single_damage_silently_gives_a_wrong_answer() {
     let seeds = std::env::var("FIRNDB_IMPORT_DAMAGES").map_or(40, |n| n.parse().unwrap());
     for seed in 1..=seeds {
         let mut state: u64 = seed;
@@ -352,46 +353,46 @@ fn no_single_damage_gives_a_wrong_answer_without_a_word() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 33) as usize % end
         };
-        let place = Place::new();
-        let mut halo = sample(&place, (seed % 2) as u8);
+        let sandbox = Sandbox::new();
+        let mut halo = sample(&sandbox, (seed % 2) as u8);
         halo.compact(0, false);
         let is_open = random(2) == 0;
         halo.meta(is_open);
-        let Some(what) = damage(&place.path("h"), &mut random) else { continue };
+        let Some(what) = damage(&sandbox.path("h"), &mut random) else { continue };
         let what = format!("seed {seed}, {what}, open: {is_open}");
         for skip in ["", " --on-error skip"] {
-            let run = place.firn(&format!("log import s --halodb h --json{skip}"));
+            let run = sandbox.firn(&format!("log import s --halodb h --json{skip}"));
             if run.code != 0 {
                 assert!([6, 7].contains(&run.code), "{what}: {} {}", run.code, run.err);
-                assert!(is_untouched(&place), "{what}");
+                assert!(is_untouched(&sandbox), "{what}");
                 continue;
             }
-            let (found, json) = (content(&place, "s"), &run.json()[0]);
+            let (found, json) = (content(&sandbox, "s"), &run.json()[0]);
             let lost = json["lost_keys"].as_u64().unwrap() + json["torn_records"].as_u64().unwrap();
             if lost == 0 && json["dropped"].as_array().unwrap().is_empty() {
                 assert_eq!(found, halo.content(), "{what}");
             }
             assert!(found.into_iter().all(|pair| halo.history.contains(&pair)), "{what}");
-            fs::remove_dir_all(place.path("s")).unwrap();
+            fs::remove_dir_all(sandbox.path("s")).unwrap();
         }
     }
 }
 
-/// Records that lie in a value of another are no records.
+/// Bytes inside the value of a record are not parsed as records.
 #[test]
-fn bytes_of_a_value_are_not_taken_for_records() {
-    let place = Place::new();
-    let mut halo = HaloDir::new(&place.path("h"));
+fn bytes_of_a_value_are_not_parsed_as_records() {
+    let sandbox = Sandbox::new();
+    let mut halo = HaloDir::new(&sandbox.path("h"));
     halo.file_bytes = 1 << 20;
     halo.put(b"first", &record(b"intruder", b"never put", 1 << 50));
     halo.put(b"second", b"value");
     let wanted = Content::from([(b"second".to_vec(), b"value".to_vec())]);
     // The length of the value, then its last byte.
-    let (path, offset, length) = halo.place_of(b"first");
+    let (path, offset, length) = halo.location_of(b"first");
     for place_of_damage in [offset + 9, offset + length - 1] {
         flip(&path, place_of_damage);
-        refuses(&place, &["no whole record"], &wanted);
+        refuses(&sandbox, &["not an intact record"], &wanted);
         flip(&path, place_of_damage);
-        fs::remove_dir_all(place.path("s")).unwrap();
+        fs::remove_dir_all(sandbox.path("s")).unwrap();
     }
 }

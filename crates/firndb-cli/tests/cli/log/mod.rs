@@ -11,13 +11,13 @@ mod import_damage;
 mod keys;
 mod upkeep;
 
-use super::Place;
+use super::Sandbox;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
-/// Everything in a store, by way of `dump`.
-fn content(place: &Place, store: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    let records = place.firn(&format!("log dump {store} --hex")).ok().json();
+/// The content of a store, through `dump`.
+fn content(sandbox: &Sandbox, store: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let records = sandbox.firn(&format!("log dump {store} --hex")).ok().json();
     let bytes = |record: &Json, name: &str| {
         let digits = record[name].as_str().unwrap().as_bytes();
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
@@ -30,16 +30,16 @@ fn content(place: &Place, store: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
     all
 }
 
-/// Text records as `dump` has them.
-fn texts(place: &Place, store: &str) -> BTreeMap<String, String> {
+/// Text records as `dump` writes them.
+fn texts(sandbox: &Sandbox, store: &str) -> BTreeMap<String, String> {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    content(place, store).into_iter().map(|(key, value)| (text(key), text(value))).collect()
+    content(sandbox, store).into_iter().map(|(key, value)| (text(key), text(value))).collect()
 }
 
-/// A store `s` of this many records.
-fn filled(records: u64) -> Place {
-    let place = Place::new();
+/// A store `s` with this many records.
+fn filled(records: u64) -> Sandbox {
+    let sandbox = Sandbox::new();
     let lines: String = (0..records).map(|n| format!("key-{n}\tvalue {n}\n")).collect();
-    place.firn_with("log load s", lines.as_bytes()).ok();
-    place
+    sandbox.firn_with("log load s", lines.as_bytes()).ok();
+    sandbox
 }

@@ -1,7 +1,7 @@
 //! `firn table build` from Parquet and Arrow IPC.
 
 use super::{bytes, content, value};
-use crate::Place;
+use crate::Sandbox;
 use arrow_array::builder::{
     FixedSizeBinaryBuilder, Int32Builder, ListBuilder, MapBuilder, StringBuilder,
     StringDictionaryBuilder,
@@ -59,16 +59,16 @@ pub(super) fn ipc_stream(batches: &[RecordBatch]) -> Vec<u8> {
 
 #[test]
 fn parquet_and_arrow_give_the_same_records() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let batches = [batch(0, 1500), batch(1500, 3000)];
-    place.write("a.parquet", parquet(&batches, Compression::SNAPPY));
-    place.firn("table build -i a.parquet -o t --key id --verify-input").ok();
-    assert_eq!(content(&place, "t").len(), 3000);
-    assert_eq!(value(&place, "t", "7"), json!({ "n": -7, "name": "name 7", "list": [0, 1, 2] }));
-    assert_eq!(value(&place, "t", "2997"), json!({ "n": -2997, "name": null, "list": [0] }));
+    sandbox.write("a.parquet", parquet(&batches, Compression::SNAPPY));
+    sandbox.firn("table build -i a.parquet -o t --key id --verify-input").ok();
+    assert_eq!(content(&sandbox, "t").len(), 3000);
+    assert_eq!(value(&sandbox, "t", "7"), json!({ "n": -7, "name": "name 7", "list": [0, 1, 2] }));
+    assert_eq!(value(&sandbox, "t", "2997"), json!({ "n": -2997, "name": null, "list": [0] }));
     // n: int -7; name: not null, 6 bytes; list: not null, a block of 3 nullable ints, the end.
-    assert_eq!(bytes(&place, "t", "7"), "0d020c6e616d652037020602000202020400");
-    let schema = &place.firn("table stats t --json").ok().json()[0]["value_schema"];
+    assert_eq!(bytes(&sandbox, "t", "7"), "0d020c6e616d652037020602000202020400");
+    let schema = &sandbox.firn("table stats t --json").ok().json()[0]["value_schema"];
     let list = json!({ "type": "array", "items": ["null", "int"] });
     assert_eq!(
         schema["fields"],
@@ -78,52 +78,52 @@ fn parquet_and_arrow_give_the_same_records() {
             { "name": "list", "type": ["null", list] },
         ])
     );
-    let expected = std::fs::read(place.path("t")).unwrap();
+    let expected = std::fs::read(sandbox.path("t")).unwrap();
     let (file, stream) = (ipc_file(&batches), ipc_stream(&batches));
-    place.write("zstd.parquet", parquet(&batches, Compression::ZSTD(Default::default())));
-    place.write("gzip.pq", parquet(&batches, Compression::GZIP(Default::default())));
-    place.write("lz4", parquet(&batches, Compression::LZ4_RAW));
-    place.write("a.arrow", &file);
-    place.write("unnamed", &stream);
-    place.write("a.arrows.zst", zstd::encode_all(&stream[..], 1).unwrap());
-    place.write("a.feather.zst", zstd::encode_all(&file[..], 1).unwrap());
+    sandbox.write("zstd.parquet", parquet(&batches, Compression::ZSTD(Default::default())));
+    sandbox.write("gzip.pq", parquet(&batches, Compression::GZIP(Default::default())));
+    sandbox.write("lz4", parquet(&batches, Compression::LZ4_RAW));
+    sandbox.write("a.arrow", &file);
+    sandbox.write("unnamed", &stream);
+    sandbox.write("a.arrows.zst", zstd::encode_all(&stream[..], 1).unwrap());
+    sandbox.write("a.feather.zst", zstd::encode_all(&file[..], 1).unwrap());
     let inputs = "zstd.parquet gzip.pq lz4 a.arrow unnamed a.arrows.zst a.feather.zst";
     for input in inputs.split(' ') {
-        place.firn(&format!("table build -i {input} -o u --key id --force --verify-input")).ok();
-        assert!(std::fs::read(place.path("u")).unwrap() == expected, "{input}");
+        sandbox.firn(&format!("table build -i {input} -o u --key id --force --verify-input")).ok();
+        assert!(std::fs::read(sandbox.path("u")).unwrap() == expected, "{input}");
     }
     for input in [&file, &stream] {
-        place.firn_with("table build -i - -o u --key id --force", input).ok();
-        assert!(std::fs::read(place.path("u")).unwrap() == expected);
+        sandbox.firn_with("table build -i - -o u --key id --force", input).ok();
+        assert!(std::fs::read(sandbox.path("u")).unwrap() == expected);
     }
-    let run = place.firn_with("table build -i - -o v --key id", b"PAR1");
+    let run = sandbox.firn_with("table build -i - -o v --key id", b"PAR1");
     run.fails(2, "Parquet cannot be read from standard input");
 }
 
 #[test]
-fn columns_are_chosen_and_one_is_raw() {
-    let place = Place::new();
-    place.write("a.parquet", parquet(&[batch(0, 10)], Compression::UNCOMPRESSED));
-    place.firn("table build -i a.parquet -o t --key id --value n").ok();
-    assert_eq!(place.firn("table get t 3").ok().out, "-3\n");
-    // The key is a part of the value too, and the order of the columns is another one.
-    place.firn("table build -i a.parquet -o u --key id --value name,id").ok();
-    assert_eq!(value(&place, "u", "4"), json!({ "name": "name 4", "id": 4 }));
-    let run = place.firn("table build -i a.parquet -o v --key id --value name");
+fn columns_are_selectable_and_one_is_raw() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.parquet", parquet(&[batch(0, 10)], Compression::UNCOMPRESSED));
+    sandbox.firn("table build -i a.parquet -o t --key id --value n").ok();
+    assert_eq!(sandbox.firn("table get t 3").ok().out, "-3\n");
+    // The key is a part of the value too, and the columns have another order.
+    sandbox.firn("table build -i a.parquet -o u --key id --value name,id").ok();
+    assert_eq!(value(&sandbox, "u", "4"), json!({ "name": "name 4", "id": 4 }));
+    let run = sandbox.firn("table build -i a.parquet -o v --key id --value name");
     run.fails(2, "a.parquet:1: column `name`: there is no value");
     let run =
-        place.firn("table build -i a.parquet -o v --key id --value name --on-error skip").ok();
+        sandbox.firn("table build -i a.parquet -o v --key id --value name --on-error skip").ok();
     assert!(run.err.contains("skipped 4 of 10 rows"), "{}", run.err);
-    place.firn("table build -i a.parquet -o w --key name").fails(2, "there is no value");
-    place.firn("table build -i a.parquet -o w --key list").fails(2, "neither bytes nor a number");
-    place.firn("table build -i a.parquet -o w --key x").fails(2, "columns are id, n, name, list");
-    place.firn("table build -i a.parquet -o w").fails(2, "say which column is the key");
-    place.firn("table build -i a.parquet -o w --key id --value n:long,name").fails(2, "own type");
+    sandbox.firn("table build -i a.parquet -o w --key name").fails(2, "there is no value");
+    sandbox.firn("table build -i a.parquet -o w --key list").fails(2, "neither bytes nor a number");
+    sandbox.firn("table build -i a.parquet -o w --key x").fails(2, "columns are id, n, name, list");
+    sandbox.firn("table build -i a.parquet -o w").fails(2, "say which column is the key");
+    sandbox.firn("table build -i a.parquet -o w --key id --value n:long,name").fails(2, "own type");
 }
 
 #[test]
 fn every_type_is_shown_as_json() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let mut words = StringDictionaryBuilder::<Int32Type>::new();
     words.append_value("w");
     let mut fixed = FixedSizeBinaryBuilder::new(2);
@@ -162,14 +162,14 @@ fn every_type_is_shown_as_json() {
     let batch = RecordBatch::try_from_iter(std::iter::once(key).chain(all)).unwrap();
     let expected: serde_json::Map<String, serde_json::Value> =
         columns.iter().map(|(name, _, json)| (name.to_string(), json.clone())).collect();
-    place.write("a.arrow", ipc_file(std::slice::from_ref(&batch)));
-    place.firn("table build -i a.arrow -o t --key k --verify-input").ok();
-    assert_eq!(value(&place, "t", "key"), serde_json::Value::Object(expected));
+    sandbox.write("a.arrow", ipc_file(std::slice::from_ref(&batch)));
+    sandbox.firn("table build -i a.arrow -o t --key k --verify-input").ok();
+    assert_eq!(value(&sandbox, "t", "key"), serde_json::Value::Object(expected));
 }
 
 #[test]
-fn below_a_null_anything_may_stand() {
-    let place = Place::new();
+fn values_under_a_null_are_ignored() {
+    let sandbox = Sandbox::new();
     let inner: ArrayRef = Arc::new(Int32Array::from(vec![Some(5), None]));
     let child = Arc::new(Field::new("z", DataType::Int32, false));
     let nulls = Some(vec![true, false].into());
@@ -180,35 +180,35 @@ fn below_a_null_anything_may_stand() {
         ("s", Arc::new(structs) as ArrayRef, true),
         ("l", keys, false),
     ]);
-    place.write("a.arrow", ipc_file(&[batch.unwrap()]));
-    place.firn("table build -i a.arrow -o t --key k").ok();
-    assert_eq!(value(&place, "t", "a"), json!({ "s": { "z": 5 }, "l": "a" }));
-    assert_eq!(value(&place, "t", "b"), json!({ "s": null, "l": "b" }));
+    sandbox.write("a.arrow", ipc_file(&[batch.unwrap()]));
+    sandbox.firn("table build -i a.arrow -o t --key k").ok();
+    assert_eq!(value(&sandbox, "t", "a"), json!({ "s": { "z": 5 }, "l": "a" }));
+    assert_eq!(value(&sandbox, "t", "b"), json!({ "s": null, "l": "b" }));
 }
 
 #[test]
-fn what_cannot_be_kept_is_told() {
-    let place = Place::new();
+fn unsupported_values_are_reported() {
+    let sandbox = Sandbox::new();
     let big: ArrayRef = Arc::new(UInt64Array::from(vec![1, u64::MAX]));
     let keys: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
     let batch = RecordBatch::try_from_iter([("k", keys), ("n", big.clone()), ("m", big)]).unwrap();
-    place.write("a.arrow", ipc_file(&[batch]));
-    let run = place.firn("table build -i a.arrow -o t --key k");
+    sandbox.write("a.arrow", ipc_file(&[batch]));
+    let run = sandbox.firn("table build -i a.arrow -o t --key k");
     run.fails(2, "a.arrow:2: column `n`: 18446744073709551615 does not fit");
-    place.write("other.parquet", parquet(&[self::batch(0, 5)], Compression::SNAPPY));
-    place.write("a.parquet", parquet(&[self::batch(5, 9)], Compression::SNAPPY));
-    place.firn("table build -i a.parquet other.parquet -o t --key id").ok();
-    place.write("b.csv", "id,n,name,list\n1,2,3,4\n");
-    let run = place.firn("table build -i b.csv a.parquet -o u --key id");
+    sandbox.write("other.parquet", parquet(&[self::batch(0, 5)], Compression::SNAPPY));
+    sandbox.write("a.parquet", parquet(&[self::batch(5, 9)], Compression::SNAPPY));
+    sandbox.firn("table build -i a.parquet other.parquet -o t --key id").ok();
+    sandbox.write("b.csv", "id,n,name,list\n1,2,3,4\n");
+    let run = sandbox.firn("table build -i b.csv a.parquet -o u --key id");
     run.fails(2, "a.parquet: its columns or their types differ");
-    place.firn("table build -i a.parquet b.csv -o u --key id").fails(2, "inputs of one form");
-    let duplicates = place.firn("table build -i a.parquet a.parquet -o u --key id");
+    sandbox.firn("table build -i a.parquet b.csv -o u --key id").fails(2, "inputs of one form");
+    let duplicates = sandbox.firn("table build -i a.parquet a.parquet -o u --key id");
     duplicates.fails(2, "was added twice, by a.parquet:");
 }
 
 #[test]
 fn damaged_files_are_refused() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let batches = [batch(0, 2000)];
     let files = [
         ("a.parquet", parquet(&batches, Compression::SNAPPY)),
@@ -217,12 +217,12 @@ fn damaged_files_are_refused() {
     ];
     for (name, bytes) in files {
         for cut in [0, 5, 100, bytes.len() / 2, bytes.len() - 3] {
-            place.write(name, &bytes[..cut]);
-            let run = place.firn(&format!("table build -i {name} -o t --key id"));
-            // The end of a stream may be left out: all of its rows are there.
+            sandbox.write(name, &bytes[..cut]);
+            let run = sandbox.firn(&format!("table build -i {name} -o t --key id"));
+            // The end marker of a stream is optional: all of its rows are there.
             let whole = name == "a.arrows" && cut == bytes.len() - 3;
             assert!(whole || run.code == 2 && run.err.contains(name), "{name} {cut}: {}", run.err);
-            let _ = std::fs::remove_file(place.path("t"));
+            let _ = std::fs::remove_file(sandbox.path("t"));
         }
     }
 }

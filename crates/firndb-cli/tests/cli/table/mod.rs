@@ -1,35 +1,35 @@
-//! `firn table`: builds from every kind of input, and everything that is asked of a table.
+//! `firn table`: builds from every format, and reads.
 
-mod ask;
 mod build;
 mod columns;
 mod exact;
-mod found;
+mod inference;
+mod reads;
 mod rows;
 mod streams;
 
-use super::Place;
+use super::Sandbox;
 use serde_json::Value as Json;
 
-/// Every record of a table as JSON objects, in the order of their keys.
-fn content(place: &Place, table: &str) -> Vec<Json> {
-    let mut records = place.firn(&format!("table scan {table} --json")).ok().json();
+/// Every record of a table as a JSON object, ordered by key.
+fn content(sandbox: &Sandbox, table: &str) -> Vec<Json> {
+    let mut records = sandbox.firn(&format!("table scan {table} --json")).ok().json();
     records.sort_by_key(|record| record["key"].as_str().unwrap_or_default().to_string());
     records
 }
 
 /// The value of a key.
-fn value(place: &Place, table: &str, key: &str) -> Json {
-    let answer = place.firn(&format!("table get {table} '{key}' --json")).ok().json();
+fn value(sandbox: &Sandbox, table: &str, key: &str) -> Json {
+    let answer = sandbox.firn(&format!("table get {table} '{key}' --json")).ok().json();
     assert_eq!((&answer[0]["key"], &answer[0]["found"]), (&key.into(), &true.into()));
     answer[0]["value"].clone()
 }
 
 /// The bytes of a value in hexadecimal digits.
-fn bytes(place: &Place, table: &str, key: &str) -> String {
+fn bytes(sandbox: &Sandbox, table: &str, key: &str) -> String {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_firn"))
         .args(["table", "get", table, key, "--raw"])
-        .current_dir(&place.0)
+        .current_dir(&sandbox.0)
         .output()
         .unwrap();
     assert!(output.status.success());
@@ -37,9 +37,9 @@ fn bytes(place: &Place, table: &str, key: &str) -> String {
 }
 
 /// A table `t` of two records.
-fn small() -> Place {
-    let place = Place::new();
-    place.write("a.txt", "alice 1 2\nbob \n");
-    place.firn("table build -i a.txt -o t").ok();
-    place
+fn small() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.txt", "alice 1 2\nbob \n");
+    sandbox.firn("table build -i a.txt -o t").ok();
+    sandbox
 }

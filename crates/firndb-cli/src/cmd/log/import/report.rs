@@ -1,4 +1,4 @@
-//! What `firn log import` says of a directory: why it refuses it, or what is missing.
+//! What `firn log import` reports of a directory: why it is refused, or what is missing.
 
 use super::super::{put_bytes, shown_key};
 use crate::output::{plural, thousands};
@@ -7,12 +7,12 @@ use firndb_import::halodb::{Cause, Dropped, FileKind, KeyList, Lost, Report, Shu
 use serde_json::{Map, Value as Json, json};
 use std::time::Instant;
 
-/// Notes of one kind that are printed.
+/// Maximum number of notes of one kind printed.
 const NOTES_MAX: usize = 20;
-/// Keys that are named in a message.
+/// Maximum number of keys named in a message.
 const KEYS_MAX: usize = 5;
 
-/// Why the directory is not imported, unless what is left of it is enough.
+/// Why the directory is refused, unless the command accepts missing records.
 pub fn refusal(found: &Report) -> Option<Error> {
     if !found.is_incomplete() {
         return None;
@@ -20,7 +20,7 @@ pub fn refusal(found: &Report) -> Option<Error> {
     let mut reasons = Vec::new();
     let is_torn = |dropped: &&Dropped| dropped.cause == Cause::Torn;
     let first = found.dropped.iter().find(|dropped| !is_torn(dropped));
-    // Torn ends alone are refused only if there is nothing else.
+    // A torn tail is named as the reason only if there is no other one.
     let first = first.or(found.dropped.first().filter(|_| found.lost.is_empty()));
     if let Some(first) = first {
         let more = match found.dropped.iter().filter(|dropped| !is_torn(dropped)).count() {
@@ -36,7 +36,7 @@ pub fn refusal(found: &Report) -> Option<Error> {
         reasons.push(format!("and so on: in all, the newest records of {all} in {files} files"));
     }
     let message = format!(
-        "{}. Nothing was imported. Use a copy of the directory that is whole, if there is one; \
+        "{}. Nothing was imported. Use an undamaged copy of the directory, if there is one; \
          --on-error skip imports the rest, without keys whose newest record is lost",
         reasons.join("; ")
     );
@@ -57,17 +57,17 @@ fn cause(dropped: &Dropped, shutdown: Shutdown) -> String {
     };
     match dropped.cause {
         Cause::LongKey => format!("the {entry} has a key longer than 64 KiB"),
-        Cause::Torn => format!("{bytes} are no whole {entry}, and nothing else is there"),
+        Cause::Torn => format!("{bytes} are not an intact {entry}, and nothing else is there"),
         Cause::Truncated => {
             let why = match shutdown {
                 Shutdown::Clean => ", though META says that HaloDB closed the directory",
                 Shutdown::Crashed => ", and this is not the file that HaloDB wrote last",
-                Shutdown::MetaDamaged => ", and META is damaged, so that nothing tells of a crash",
-                _ => ", and there is no META that tells of a crash",
+                Shutdown::MetaDamaged => ", and META is damaged, so a crash cannot be assumed",
+                _ => ", and there is no META that records a crash",
             };
-            format!("the file is cut off: its last {bytes} are no whole {entry}{why}")
+            format!("the file is cut off: its last {bytes} are not an intact {entry}{why}")
         }
-        _ => format!("{bytes} are no whole {entry}: the checksum or a length is wrong"),
+        _ => format!("{bytes} are not an intact {entry}: the checksum or a length is wrong"),
     }
 }
 
@@ -86,7 +86,7 @@ fn lost(lost: &Lost) -> String {
     )
 }
 
-/// Some of the keys, and how many more there are.
+/// Some of the keys, and the number of the others.
 fn names(keys: &KeyList) -> String {
     let named: Vec<String> = keys.sample.iter().take(KEYS_MAX).map(|key| shown_key(key)).collect();
     match keys.count - named.len() as u64 {
@@ -95,7 +95,7 @@ fn names(keys: &KeyList) -> String {
     }
 }
 
-/// What a person should know of an import that was done.
+/// Notes for the user after a finished import.
 pub fn notes(found: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     match found.state.shutdown {
@@ -147,7 +147,7 @@ pub fn notes(found: &Report) -> Vec<String> {
     let unknown = found.dropped.iter().filter(is_unknown).count();
     if unknown > 0 {
         notes.push(format!(
-            "at {} of these places nothing tells which keys were there; of these keys older \
+            "at {} of these places it is unknown which keys were there; of these keys older \
              versions may have been imported",
             thousands(unknown as u64)
         ));
@@ -155,7 +155,7 @@ pub fn notes(found: &Report) -> Vec<String> {
     notes
 }
 
-/// Adds the first of many notes, and how many more there are.
+/// Adds the first notes of a kind, and the number of the others.
 fn some(notes: &mut Vec<String>, all: impl Iterator<Item = String>, count: usize) {
     notes.extend(all.take(NOTES_MAX));
     if count > NOTES_MAX {
@@ -163,7 +163,7 @@ fn some(notes: &mut Vec<String>, all: impl Iterator<Item = String>, count: usize
     }
 }
 
-/// What was found, for programs.
+/// The findings as JSON.
 pub fn as_json(found: &Report, start: Instant) -> Json {
     let dropped = found.dropped.iter().map(|dropped| {
         json!({

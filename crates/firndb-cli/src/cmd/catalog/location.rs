@@ -1,4 +1,4 @@
-//! Where a catalog is, and which readers nearby have its files, too: what commands take for that.
+//! Arguments for the location of a catalog and for peers that serve its files.
 
 use firndb::Result;
 use firndb::catalog::Catalog;
@@ -7,21 +7,21 @@ use std::path::PathBuf;
 
 pub use remote::serve;
 
-/// Where a catalog is.
+/// The location of a catalog.
 #[derive(clap::Args)]
-pub struct Place {
+pub struct CatalogLocation {
     /// Where the catalog is: a directory, s3://BUCKET/PREFIX, hdfs://HOST:PORT/FOLDER, or
     /// http(s)://HOST/FOLDER to read.
     #[arg(id = "catalog", value_name = "CATALOG")]
     name: PathBuf,
 }
 
-impl Place {
-    pub fn new(name: impl AsRef<OsStr>) -> Place {
-        Place { name: PathBuf::from(name.as_ref()) }
+impl CatalogLocation {
+    pub fn new(name: impl AsRef<OsStr>) -> CatalogLocation {
+        CatalogLocation { name: PathBuf::from(name.as_ref()) }
     }
 
-    /// The catalog that is there.
+    /// Opens the catalog.
     pub fn open(&self) -> Result<Catalog> {
         match self.url() {
             Some(url) => remote::open(url),
@@ -29,7 +29,7 @@ impl Place {
         }
     }
 
-    /// The catalog; a directory is made if there is none.
+    /// Opens the catalog; creates the directory if it is missing.
     pub fn create(&self) -> Result<Catalog> {
         match self.url() {
             Some(url) => remote::open(url),
@@ -42,11 +42,11 @@ impl Place {
     }
 }
 
-/// Readers nearby that have the files, too.
+/// Peers: readers nearby that serve the same files.
 #[derive(clap::Args)]
 pub struct Nearby {
     /// Ask this reader for files before the catalog: the URL at which it serves them. May be given
-    /// several times; all readers of a place should be given the same list, themselves included.
+    /// several times; all peers should be given the same list, themselves included.
     #[arg(long = "peer", value_name = "URL")]
     peers: Vec<String>,
 }
@@ -61,7 +61,7 @@ mod remote {
 
     pub use firndb_remote::open;
 
-    /// What serves files to others until it is dropped.
+    /// Serves files to peers until it is dropped.
     pub type Serving = Relay;
 
     pub fn serve(address: &str, share: Share) -> Result<Serving> {
@@ -69,7 +69,7 @@ mod remote {
     }
 
     impl Nearby {
-        /// The catalog, with these readers before it.
+        /// The catalog, with these peers asked first.
         pub fn before(&self, catalog: Catalog, own: Option<&Serving>) -> Result<Catalog> {
             if self.peers.is_empty() {
                 return Ok(catalog);

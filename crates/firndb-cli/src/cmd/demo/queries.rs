@@ -1,4 +1,4 @@
-//! The questions that the demo asks, each in the form in which `firn search` takes it.
+//! The queries of the demo, each shown as a `firn search` command.
 
 use crate::cmd::{facets, fields_as_json, filter_of, group, query_of};
 use crate::failure::Result;
@@ -8,19 +8,19 @@ use firndb::{Error, ErrorKind};
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
 
-/// Each question is asked so many times; the median is shown.
+/// Runs per query; the median is shown.
 const REPEATS: usize = 7;
 
-/// A question: what it is about, and how it is asked.
-struct Question {
+/// A query: what it is about, and how it is run.
+struct DemoQuery {
     about: &'static str,
-    ask: Ask,
+    kind: Kind,
 }
 
-enum Ask {
-    /// A page of documents of a query, by these fields.
+enum Kind {
+    /// A page of documents of a query, showing these fields.
     Find(&'static str, &'static [&'static str]),
-    /// The page of a query with `skip`, and the same page by the place where the one before ended.
+    /// A page of the query by `skip`, and the same page by the cursor of the page before it.
     Deep(&'static str, &'static [&'static str]),
     Count(&'static str),
     Facets(&'static str, &'static [&'static str], bool),
@@ -31,132 +31,132 @@ enum Ask {
 const LATE_DELTA: &str =
     "carrier = 'DL' and dest = 'ATL' and tags = 'late' order by dep_delay desc limit 5";
 
-const QUESTIONS: [Question; 13] = [
-    Question {
+const QUERIES: [DemoQuery; 13] = [
+    DemoQuery {
         about: "The latest Delta flights to Atlanta",
-        ask: Ask::Find(LATE_DELTA, &["month", "day", "origin", "tailnum", "dep_delay", "tags"]),
+        kind: Kind::Find(LATE_DELTA, &["month", "day", "origin", "tailnum", "dep_delay", "tags"]),
     },
-    Question {
-        about: "Who flies, and where to, when a flight leaves two hours late",
-        ask: Ask::Facets("dep_delay >= 120", &["carrier", "dest"], false),
+    DemoQuery {
+        about: "Carriers and destinations of flights that leave two hours late",
+        kind: Kind::Facets("dep_delay >= 120", &["carrier", "dest"], false),
     },
-    Question {
+    DemoQuery {
         about: "United and JetBlue from JFK, and what another choice of either would give",
-        ask: Ask::Facets(
+        kind: Kind::Facets(
             "carrier in ('UA', 'B6') and origin = 'JFK'",
             &["carrier", "origin"],
             true,
         ),
     },
-    Question {
+    DemoQuery {
         about: "A year of ExpressJet's delays",
-        ask: Ask::Group("carrier = 'EV'", &["month"], &["dep_delay"]),
+        kind: Kind::Group("carrier = 'EV'", &["month"], &["dep_delay"]),
     },
-    Question {
+    DemoQuery {
         about: "Medium hauls that left between seven and eight in the morning",
-        ask: Ask::Find(
+        kind: Kind::Find(
             "distance between 1000 and 1500 and dep_time >= 700 and dep_time < 800 \
              order by distance desc limit 5",
             &["distance", "dep_time", "carrier", "origin", "dest"],
         ),
     },
-    Question {
+    DemoQuery {
         about: "Deep in a list: what comes after the first 100,000 of JFK by delay",
-        ask: Ask::Deep(
+        kind: Kind::Deep(
             "origin = 'JFK' order by dep_delay desc, time_hour skip 100000 limit 5",
             &["dep_delay", "time_hour", "carrier", "dest"],
         ),
     },
-    Question {
+    DemoQuery {
         about: "Aircraft whose registration starts with N14",
-        ask: Ask::Facets("tailnum prefix 'N14'", &["tailnum"], false),
+        kind: Kind::Facets("tailnum prefix 'N14'", &["tailnum"], false),
     },
-    Question {
+    DemoQuery {
         about: "Flights that never left, by month",
-        ask: Ask::Group("not exists dep_time", &["month"], &[]),
+        kind: Kind::Group("not exists dep_time", &["month"], &[]),
     },
-    Question {
+    DemoQuery {
         about: "Flights across the continent that left very late on a weekend",
-        ask: Ask::Count("tags = 'very late' and tags = 'long haul' and tags = 'weekend'"),
+        kind: Kind::Count("tags = 'very late' and tags = 'long haul' and tags = 'weekend'"),
     },
-    Question {
+    DemoQuery {
         about: "San Francisco in July: by carrier, the latest first",
-        ask: Ask::Find(
+        kind: Kind::Find(
             "month = 7 and dest = 'SFO' order by carrier, dep_delay desc limit 5",
             &["carrier", "dep_delay", "day", "origin", "tags"],
         ),
     },
-    Question {
+    DemoQuery {
         about: "The blizzard of February 8 and 9: what became of the flights",
-        ask: Ask::Facets(
+        kind: Kind::Facets(
             "time_hour >= '2013-02-08T05:00:00Z' and time_hour < '2013-02-10T05:00:00Z'",
             &["tags"],
             false,
         ),
     },
-    Question {
+    DemoQuery {
         about: "Evening flights that arrived an hour late or more, by airport",
-        ask: Ask::Group("arr_delay >= 60 and hour >= 20", &["origin"], &["arr_delay"]),
+        kind: Kind::Group("arr_delay >= 60 and hour >= 20", &["origin"], &["arr_delay"]),
     },
-    Question {
+    DemoQuery {
         about: "How the first of these questions was answered",
-        ask: Ask::Explain(LATE_DELTA),
+        kind: Kind::Explain(LATE_DELTA),
     },
 ];
 
-/// What is shown of an answer: lines for eyes, a value for programs.
+/// An answer in both forms: lines of text, and a value for programs.
 struct Answer {
     lines: Vec<String>,
     json: Json,
     time: Duration,
 }
 
-/// Asks all questions and prints the answers. Returns how many there were.
-pub fn ask_all(out: &mut Out, reader: &Reader, dir: &str, json: bool) -> Result<usize> {
-    for (number, question) in (1..).zip(&QUESTIONS) {
-        let command = question.ask.command(dir);
-        let answer = question.ask.answer(reader)?;
+/// Runs all queries and prints the answers. Returns their number.
+pub fn run_all(out: &mut Out, reader: &Reader, dir: &str, json: bool) -> Result<usize> {
+    for (number, query) in (1..).zip(&QUERIES) {
+        let command = query.kind.command(dir);
+        let answer = query.kind.answer(reader)?;
         if json {
             let micros = answer.time.as_secs_f64() * 1e6;
             out.json(&json!({
-                "question": question.about,
+                "question": query.about,
                 "command": command,
                 "micros": micros,
                 "answer": answer.json,
             }))?;
         } else {
-            out.line(format!("{number}. {}\n   {command}\n", question.about))?;
+            out.line(format!("{number}. {}\n   {command}\n", query.about))?;
             answer.lines.iter().try_for_each(|line| out.line(line))?;
             out.line(format!("median of {REPEATS}: {}\n", time(answer.time)))?;
         }
     }
-    Ok(QUESTIONS.len())
+    Ok(QUERIES.len())
 }
 
-impl Ask {
-    /// The command line that asks the same.
+impl Kind {
+    /// The equivalent command line.
     fn command(&self, dir: &str) -> String {
         match self {
-            Ask::Find(text, fields) | Ask::Deep(text, fields) => {
+            Kind::Find(text, fields) | Kind::Deep(text, fields) => {
                 format!("firn search query {dir} \"{text}\" --fields {}", fields.join(","))
             }
-            Ask::Count(text) => format!("firn search count {dir} \"{text}\""),
-            Ask::Facets(text, by, disjunctive) => {
+            Kind::Count(text) => format!("firn search count {dir} \"{text}\""),
+            Kind::Facets(text, by, disjunctive) => {
                 let flag = if *disjunctive { " --disjunctive" } else { "" };
                 format!("firn search facets {dir} \"{text}\" --by {} --top 5{flag}", by.join(","))
             }
-            Ask::Group(text, by, fields) => {
+            Kind::Group(text, by, fields) => {
                 let agg = if fields.is_empty() { "" } else { " --agg " };
                 let (by, fields) = (by.join(","), fields.join(","));
                 format!("firn search group {dir} \"{text}\" --by {by}{agg}{fields}")
             }
-            Ask::Explain(text) => format!("firn search explain {dir} \"{text}\""),
+            Kind::Explain(text) => format!("firn search explain {dir} \"{text}\""),
         }
     }
 
     fn answer(&self, reader: &Reader) -> Result<Answer> {
         match self {
-            Ask::Find(text, fields) => {
+            Kind::Find(text, fields) => {
                 let query = query_of(text, reader.schema())?.with_count();
                 let (page, time) = timed(|| reader.search(&query))?;
                 let mut answer = page_answer(reader, &page.hits, fields, time)?;
@@ -165,15 +165,15 @@ impl Ask {
                 answer.json["count"] = Json::from(count);
                 Ok(answer)
             }
-            Ask::Deep(text, fields) => deep(reader, &query_of(text, reader.schema())?, fields),
-            Ask::Count(text) => {
+            Kind::Deep(text, fields) => deep(reader, &query_of(text, reader.schema())?, fields),
+            Kind::Count(text) => {
                 let filter = filter_of(text, reader.schema())?;
                 let (count, time) = timed(|| reader.count(&filter))?;
                 let lines = vec![plural(count, "document")];
                 Ok(Answer { lines, json: json!({ "count": count }), time })
             }
-            Ask::Facets(text, by, disjunctive) => facets_answer(reader, text, by, *disjunctive),
-            Ask::Group(text, by, aggregates) => {
+            Kind::Facets(text, by, disjunctive) => facets_answer(reader, text, by, *disjunctive),
+            Kind::Group(text, by, aggregates) => {
                 let owned = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
                 let filter = filter_of(text, reader.schema())?;
                 let by = GroupBy { fields: owned(by), aggregates: owned(aggregates) };
@@ -182,7 +182,7 @@ impl Ask {
                 let json = groups.iter().map(|g| group::as_json(g, &by)).collect();
                 Ok(Answer { lines, json, time })
             }
-            Ask::Explain(text) => {
+            Kind::Explain(text) => {
                 let query = query_of(text, reader.schema())?;
                 let (explain, time) = timed(|| reader.explain(&query))?;
                 let lines = explain.to_string().lines().map(str::to_string).collect();
@@ -202,24 +202,24 @@ fn facets_answer(reader: &Reader, text: &str, by: &[&str], disjunctive: bool) ->
     Ok(Answer { lines, json: counts.iter().map(facets::as_json).collect(), time })
 }
 
-/// The page by `skip`, and by the cursor of the document before it: they must be the same.
+/// The page by `skip`, and by the cursor of the document before it: both must be the same.
 fn deep(reader: &Reader, query: &Query, fields: &[&str]) -> Result<Answer> {
     let (page, by_skip) = timed(|| reader.search(query))?;
     let before = query.clone().skip(query.skip.saturating_sub(1)).limit(1);
     let mut after = query.clone().skip(0);
     match reader.search(&before)?.hits.first() {
         Some(hit) => after = after.after(reader.cursor(query, *hit)?),
-        // There are not so many documents, and nothing comes after them.
+        // There are fewer documents, and none follows them.
         None => after.limit = Some(0),
     }
     let (again, by_cursor) = timed(|| reader.search(&after))?;
     if again.hits != page.hits {
-        let message = "a page by skip and by the place before it differ";
+        let message = "the page by skip and the page by cursor differ";
         return Err(Error::new(ErrorKind::Failed, message).into());
     }
     let mut answer = page_answer(reader, &page.hits, fields, by_cursor)?;
     answer.lines.push(format!(
-        "by skip: {}; by the place where the page before ended: {}, the same page",
+        "by skip: {}; by the cursor of the previous page: {}, the same page",
         time(by_skip),
         time(by_cursor)
     ));
@@ -243,7 +243,7 @@ fn page_answer(reader: &Reader, hits: &[Hit], fields: &[&str], time: Duration) -
     Ok(Answer { lines: vec![grid.to_string()], json: json!({ "documents": documents }), time })
 }
 
-/// The result and the median time of some calls.
+/// The result and the median time of several calls.
 pub fn timed<T>(call: impl Fn() -> firndb::Result<T>) -> firndb::Result<(T, Duration)> {
     let mut times = Vec::with_capacity(REPEATS);
     loop {
@@ -257,7 +257,7 @@ pub fn timed<T>(call: impl Fn() -> firndb::Result<T>) -> firndb::Result<(T, Dura
     }
 }
 
-/// An average for eyes.
+/// An average as text.
 pub fn minutes(average: Option<f64>) -> String {
     average.map_or("-".to_string(), |average| format!("{} minutes", decimal(average)))
 }
