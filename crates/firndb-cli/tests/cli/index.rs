@@ -146,7 +146,7 @@ fn a_truncated_feed_removes_nothing() {
     for share in ["1.1", "-0.1", "NaN", "half"] {
         let run =
             sandbox.firn(&format!("index apply x main one.csv --key id --max-removed={share}"));
-        run.fails(2, "no share");
+        run.fails(2, "is not a share");
     }
     sandbox
         .firn("index apply x main one.csv --key id --update --allow-removals")

@@ -53,8 +53,8 @@ fn tables_replace_tables_only() {
     let commands = ["log freeze s -o", "table build -i in.csv -k key -o"];
     for command in commands {
         let all = [
-            ("text", "use --force", "no table"),
-            ("empty", "use --force", "no table"),
+            ("text", "use --force", "is not a table"),
+            ("empty", "use --force", "is not a table"),
             ("segment-copy", "use --force", "log segment"),
             ("dir", "directory", "directory"),
             ("c", "directory", "directory"),

@@ -180,7 +180,7 @@ mod tests {
             assert!(bytes(ColumnType::NumberText, Cell::Json(&json!("7"))).is_err());
             assert!(bytes(ColumnType::String, Cell::Text(b"\xff")).unwrap_err().contains("UTF-8"));
             assert!(
-                bytes(ColumnType::Json, Cell::Text(b"[7")).unwrap_err().contains("no JSON: EOF")
+                bytes(ColumnType::Json, Cell::Text(b"[7")).unwrap_err().contains("not JSON: EOF")
             );
             let twice = bytes(ColumnType::Json, Cell::Text(b"[{\"a\":1,\"a\":2}]")).unwrap_err();
             assert_eq!(twice, "an object has the member `a` twice");

@@ -118,7 +118,7 @@ fn formats_without_expiry_lose_no_time_silently() {
     let json = sandbox.firn("log dump s -o d.csv --without-expiry --json").ok();
     assert_eq!((json.json()[0]["without_expiry"].as_u64(), json.err.as_str()), (Some(2), ""));
     let run = sandbox.firn("log dump s -o d.csv --without-expiry --force").ok();
-    assert!(run.err.contains("loaded again, they stay"), "{}", run.err);
+    assert!(run.err.contains("loaded again, they do not expire"), "{}", run.err);
     sandbox.firn("log load t d.csv").ok();
     assert_eq!(content(&sandbox, "t"), content(&sandbox, "s"));
     assert!(times(&sandbox, "t").iter().all(|(_, time)| time.is_none()));
