@@ -64,7 +64,8 @@ impl<'a> Entries<'a> {
         let (len, offset_bits) = (u64_at(head, 0), head[8]);
         // Each entry takes more than a bit, so no sum below overflows. The index has room for such
         // offsets.
-        if offset_bits > width(OFFSETS - 1) || len > 8 * bytes.len() as u64 {
+        let is_possible = offset_bits <= width(OFFSETS - 1) && head[9..].iter().all(|&b| b == 0);
+        if !is_possible || len > 8 * bytes.len() as u64 {
             return Err(corrupt());
         }
         let len = len as usize;
@@ -212,6 +213,27 @@ mod tests {
                     let _ = read.contains(rng.next() >> (64 - HASH_BITS), &samples);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn entries_have_the_documented_bytes() {
+        let bytes = encode(&[(1, 3), ((1 << 32) + 2, 1)]);
+        #[rustfmt::skip]
+        let expected = [
+            2, 0, 0, 0, 0, 0, 0, 0, // entries
+            2,                      // bits of an offset
+            0, 0, 0, 0, 0, 0, 0,
+            1, 0, 0, 0, 64, 0, 0, 0, 32, 0, // low bits, 37 per hash: 1, then 2^32 + 2
+            3, 0, 0, 0, 0, 0, 0, 0, // high bits: both hashes are in the first bucket
+            7, 0, 0, 0, 0, 0, 0, 0, 0, // offsets 3 and 1, 2 bits each, and 8 zeros
+        ];
+        assert_eq!(bytes, expected);
+        // A reader rejects what it does not know: the reserved bytes are zeros.
+        for at in 9..HEAD {
+            let mut reserved = bytes.clone();
+            reserved[at] = 1;
+            assert!(Entries::new(&reserved).is_err(), "byte {at}");
         }
     }
 

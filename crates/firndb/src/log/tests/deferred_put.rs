@@ -138,7 +138,7 @@ fn deferred_updates_are_counted_when_settled() {
     assert_eq!(stats.live_bytes * 5, stats.log_bytes, "all records are of one length");
     let snapshot = store.snapshot();
     store.put(&keys[0], b"new").unwrap();
-    assert_eq!(deferred(&store), (0, 0), "a snapshot is told of what goes at once");
+    assert_eq!(deferred(&store), (0, 0), "with a snapshot the index changes at once");
     assert_eq!(snapshot.get(&keys[0]).unwrap().unwrap(), [4; 10]);
 }
 

@@ -37,8 +37,8 @@ fn owned_error(disk: &DiskRef, dir: &Path) -> Error {
     let index = disk::parent(&real);
     let message = match disk.look(&index.join(LOG)) {
         Ok(Entry::Dir) => format!(
-            "this is the collection of the index `{}`, which makes it from its feeds, and \
-             nobody else may change it: `firn index apply` changes documents, `firn index \
+            "this is the collection of the index `{}`, which builds it from its feeds; only \
+             the index may change it: `firn index apply` changes documents, `firn index \
              rebuild DIR --partitions N` the number of partitions",
             index.display()
         ),
