@@ -14,7 +14,7 @@ pub fn run(data: &[u8]) {
     let path = place::file("a.table", data);
     let _ = firndb::inspect(&path);
     let access = [Access::Map, Access::Map, Access::Resident, Access::Buffered][rng.below(4)];
-    if let Ok(table) = ApproximateTable::open(&path, access) {
+    if let Ok(table) = ApproximateTable::open_with(&path, access) {
         let keys: Vec<String> = (0..KEYS).map(|n| format!("key {n}")).collect();
         for key in &keys {
             let _ = (table.get(key.as_bytes()), table.contains(key.as_bytes()));
@@ -22,7 +22,7 @@ pub fn run(data: &[u8]) {
         let _ = (table.get_many(&keys), table.metadata(), table.verify());
         let _ = (table.len(), table.stats());
     }
-    let Ok(table) = Table::open(&path, access) else { return };
+    let Ok(table) = Table::open_with(&path, access) else { return };
     let mut keys = vec![Vec::new(), b"Oslo".to_vec()];
     if rng.one_in(2) {
         // Keys found by a scan are looked up with gets.

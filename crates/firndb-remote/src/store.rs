@@ -319,7 +319,7 @@ fn is_hidden(name: &str) -> bool {
 mod tests {
     use super::*;
     use firndb::catalog::{Catalog, PublishOptions};
-    use firndb::table::{BuildOptions, TableBuilder};
+    use firndb::table::TableBuilder;
     use object_store::memory::InMemory;
 
     /// The next publication stores missing or truncated objects again. Objects damaged in place are
@@ -329,7 +329,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("firndb-mends-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let path = dir.join("words.table");
-        let mut table = TableBuilder::create(&path, BuildOptions::default()).unwrap();
+        let mut table = TableBuilder::create(&path).unwrap();
         table.add(b"key", b"value").unwrap();
         table.finish().unwrap();
         let store = Arc::new(InMemory::new());

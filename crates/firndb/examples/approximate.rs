@@ -20,13 +20,10 @@ fn main() -> firndb::Result<()> {
 }
 
 fn measure(path: &std::path::Path, n: u64) -> firndb::Result<()> {
-    let options = ApproximateOptions {
-        value_width: 8,
-        fingerprint_bits: 16,
-        ..ApproximateOptions::default()
-    };
-    let (start, threads) = (Instant::now(), options.threads);
-    let mut builder = ApproximateBuilder::create(path, options)?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let options = ApproximateOptions::new().value_width(8).fingerprint_bits(16).threads(threads);
+    let start = Instant::now();
+    let mut builder = ApproximateBuilder::create_with(path, options)?;
     for i in 0..n {
         builder.add(&mixed(i).to_le_bytes(), &i.to_le_bytes())?;
     }
@@ -39,7 +36,7 @@ fn measure(path: &std::path::Path, n: u64) -> firndb::Result<()> {
         a_key(start.elapsed() - added, n)
     );
     for access in [Access::Map, Access::Resident] {
-        let table = ApproximateTable::open(path, access)?;
+        let table = ApproximateTable::open_with(path, access)?;
         table.verify()?;
         let stats = table.stats();
         let hash = stats.hash_bytes as f64 * 8.0 / n as f64;

@@ -123,11 +123,11 @@ fn verify_any(path: &Path, progress: &mut dyn FnMut(&Path, u64)) -> Result<Verif
         match kind {
             Kind::Partition => inspect::verify_partition(path)?,
             Kind::PartitionSet => inspect::verify_members(&file, path)?,
-            Kind::Table => Table::open(path, Access::Map)?.verify()?,
+            Kind::Table => Table::open_with(path, Access::Map)?.verify()?,
             Kind::LogHint | Kind::LogCheckpoint | Kind::LogEnd | Kind::LogBackup => {
                 file.verify()?
             }
-            Kind::ApproximateTable => ApproximateTable::open(path, Access::Map)?.verify()?,
+            Kind::ApproximateTable => ApproximateTable::open_with(path, Access::Map)?.verify()?,
         }
         checked.insert(path.to_path_buf(), file.len());
         progress(path, file.len());

@@ -92,7 +92,7 @@
 //! A table is a file. Its path names either the complete new table or the previous one:
 //!
 //! ```
-//! use firndb::table::{Access, BuildOptions, Filter, Table, TableBuilder};
+//! use firndb::table::{BuildOptions, KeyFilter, Table, TableBuilder};
 //! # fn main() -> firndb::Result<()> {
 //! # let path = std::env::temp_dir().join(format!("firndb-guide-{}.table", std::process::id()));
 //! # let result = guide(&path);
@@ -100,15 +100,15 @@
 //! # result }
 //! # fn guide(path: &std::path::Path) -> firndb::Result<()> {
 //!
-//! let options = BuildOptions { filter: Filter::Bits8, ..BuildOptions::default() };
-//! let mut builder = TableBuilder::create(path, options)?;
-//! builder.add(b"Oslo", b"59.91 N 10.75 E")?;
-//! builder.add(b"Bergen", b"60.39 N 5.32 E")?;
+//! let options = BuildOptions::new().filter(KeyFilter::Bits8);
+//! let mut builder = TableBuilder::create_with(path, options)?;
+//! builder.add("Oslo", "59.91 N 10.75 E")?;
+//! builder.add("Bergen", "60.39 N 5.32 E")?;
 //! builder.finish()?; // durable and visible
 //!
-//! let table = Table::open(path, Access::Map)?;
-//! assert_eq!(table.get(b"Bergen")?.as_deref(), Some(&b"60.39 N 5.32 E"[..]));
-//! assert_eq!(table.get(b"Trondheim")?, None);
+//! let table = Table::open(path)?;
+//! assert_eq!(table.get("Bergen")?.as_deref(), Some(&b"60.39 N 5.32 E"[..]));
+//! assert_eq!(table.get("Trondheim")?, None);
 //! # Ok(()) }
 //! ```
 //!

@@ -1,6 +1,6 @@
 //! FirnDB's Table as an engine of the benchmark.
 
-use firndb::table::{Access, BuildOptions, Compression, Filter, Table, TableBuilder};
+use firndb::table::{Access, BuildOptions, Compression, KeyFilter, Table, TableBuilder};
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::table::{Engine, Handle, Key, Records, Store};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 /// FirnDB with some options.
 pub struct Ours {
     access: Access,
-    filter: Filter,
+    filter: KeyFilter,
     compression: Compression,
     block_size: usize,
     /// Builds with memory for a tenth of the records.
@@ -25,7 +25,7 @@ impl Ours {
     /// Parses `firndb` followed by its deviations from the defaults.
     pub fn parse(name: &str) -> Option<Ours> {
         let mut words = name.split('-');
-        let BuildOptions { filter, compression, block_size, .. } = BuildOptions::default();
+        let (filter, compression, block_size) = (KeyFilter::None, Compression::None, 4096);
         let (access, tenth, small_pages) = (Access::Map, false, false);
         let mut ours = Ours { access, filter, compression, block_size, tenth, small_pages };
         if words.next() != Some("firndb") {
@@ -37,7 +37,7 @@ impl Ours {
                 "direct" => ours.access = Access::Direct,
                 "tenth" => ours.tenth = true,
                 "smallpages" => ours.small_pages = true,
-                "filter8" => ours.filter = Filter::Bits8,
+                "filter8" => ours.filter = KeyFilter::Bits8,
                 "zstd" => ours.compression = Compression::Records { level: LEVEL },
                 "zstdblocks" => {
                     ours.compression = Compression::Blocks { level: LEVEL };
@@ -63,16 +63,15 @@ impl Engine for Ours {
     }
 
     fn build(&self, records: &Records, dir: &Path) -> Result<()> {
-        let usual = BuildOptions::default().memory;
         let tenth = (records.count * records.workload.mean() / 10) as usize;
-        let options = BuildOptions {
-            memory: if self.tenth { tenth.max(16 << 20) } else { usual },
-            filter: self.filter,
-            compression: self.compression,
-            block_size: self.block_size,
-            ..BuildOptions::default()
-        };
-        let mut builder = TableBuilder::create(dir.join(FILE), options)?;
+        let mut options = BuildOptions::new()
+            .filter(self.filter)
+            .compression(self.compression)
+            .block_size(self.block_size);
+        if self.tenth {
+            options = options.memory_limit(tenth.max(16 << 20));
+        }
+        let mut builder = TableBuilder::create_with(dir.join(FILE), options)?;
         records.each(|key, value| Ok(builder.add(key, value)?))?;
         builder.finish()?;
         Ok(())
@@ -83,7 +82,7 @@ impl Engine for Ours {
             // Sets an option of this process, which runs nothing else.
             rustix::thread::disable_transparent_huge_pages(true)?;
         }
-        Ok(Opened(Table::open(dir.join(FILE), self.access)?))
+        Ok(Opened(Table::open_with(dir.join(FILE), self.access)?))
     }
 }
 
@@ -129,7 +128,7 @@ mod tests {
     #[test]
     fn a_name_selects_the_options() {
         let ours = Ours::parse("firndb-resident-filter8").unwrap();
-        assert!(ours.access == Access::Resident && ours.filter == Filter::Bits8);
+        assert!(ours.access == Access::Resident && ours.filter == KeyFilter::Bits8);
         assert!(Ours::parse("firndb").unwrap().access == Access::Map);
         assert!(Ours::parse("firndb-fast").is_none() && Ours::parse("cdb").is_none());
     }

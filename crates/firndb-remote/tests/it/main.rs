@@ -55,8 +55,8 @@ impl Place {
     /// incompressible bytes.
     fn table(&self, version: u64, bytes: usize) -> PathBuf {
         let path = self.path(&format!("{version}.table"));
-        let options = BuildOptions { threads: 1, ..BuildOptions::default() };
-        let mut builder = TableBuilder::create(&path, options).unwrap();
+        let options = BuildOptions::new().threads(1);
+        let mut builder = TableBuilder::create_with(&path, options).unwrap();
         builder.add(b"version", version.to_string().as_bytes()).unwrap();
         let mut random = Random(version + 1);
         for n in 0..bytes.div_ceil(1000) {

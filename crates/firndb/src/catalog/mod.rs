@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use firndb::catalog::{Catalog, CleanOptions, PublishOptions, ReaderOptions};
-//! use firndb::table::{BuildOptions, TableBuilder};
+//! use firndb::table::TableBuilder;
 //! # fn main() -> firndb::Result<()> {
 //! # let dir = std::env::temp_dir().join(format!("firndb-catalog-{}", std::process::id()));
 //! # std::fs::create_dir_all(&dir).unwrap();
@@ -20,7 +20,7 @@
 //! # fn guide(dir: &std::path::Path) -> firndb::Result<()> {
 //! let build = |name: &str, value: &[u8]| -> firndb::Result<std::path::PathBuf> {
 //!     let path = dir.join(name);
-//!     let mut builder = TableBuilder::create(&path, BuildOptions::default())?;
+//!     let mut builder = TableBuilder::create(&path)?;
 //!     builder.add(b"Oslo", value)?;
 //!     builder.finish()?;
 //!     Ok(path)

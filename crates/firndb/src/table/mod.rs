@@ -6,7 +6,7 @@
 //!
 //! [`TableBuilder::create`] starts a build, [`TableBuilder::add`] adds records in any order, and
 //! [`TableBuilder::finish`] sorts them, writes the file and publishes it. A build needs bounded
-//! memory ([`BuildOptions::memory`]); what does not fit goes to a temporary file. The same records
+//! memory ([`BuildOptions::memory_limit`]); what does not fit goes to a temporary file. The same records
 //! give the same bytes, whatever their order, the memory and the number of threads.
 //!
 //! # Reading
@@ -47,6 +47,6 @@ pub use approx::table::{ApproximateStats, ApproximateTable};
 pub use build::builder::TableBuilder;
 pub use build::table_writer::BuildReport;
 pub use format::{MAX_KEY, MAX_VALUE};
-pub use options::{Access, BuildOptions, Compression, Duplicates, Filter, Progress, TableStats};
+pub use options::{Access, BuildOptions, Compression, Duplicates, KeyFilter, Progress, Stats};
 pub use read::iter::Iter;
 pub use read::table::Table;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 /// Compression of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Compression {
     /// Values are stored uncompressed.
     #[default]
@@ -21,8 +22,28 @@ pub enum Compression {
     },
 }
 
+impl Compression {
+    /// `none`, `record` or `block`: the name in texts and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Records { .. } => "record",
+            Compression::Blocks { .. } => "block",
+        }
+    }
+
+    /// The zstd level; `None` without compression.
+    pub fn level(self) -> Option<i32> {
+        match self {
+            Compression::None => None,
+            Compression::Records { level } | Compression::Blocks { level } => Some(level),
+        }
+    }
+}
+
 /// What happens if a key is added more than once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Duplicates {
     /// The build fails with `InvalidArgument`, and names the key and two origins.
     #[default]
@@ -35,7 +56,8 @@ pub enum Duplicates {
 
 /// A filter, which answers most gets of absent keys without reading a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Filter {
+#[non_exhaustive]
+pub enum KeyFilter {
     /// No filter: a get of an absent key reads one block.
     #[default]
     None,
@@ -45,32 +67,37 @@ pub enum Filter {
     Bits16,
 }
 
-/// Options of the build of a table.
+impl KeyFilter {
+    /// Bits of a fingerprint: an absent key passes with probability 2^-bits. 0 without a filter.
+    pub fn bits(self) -> u32 {
+        match self {
+            KeyFilter::None => 0,
+            KeyFilter::Bits8 => 8,
+            KeyFilter::Bits16 => 16,
+        }
+    }
+}
+
+/// Options of the build of a table. Each setter returns the changed options:
+///
+/// ```
+/// use firndb::table::{BuildOptions, KeyFilter};
+///
+/// let options = BuildOptions::new().filter(KeyFilter::Bits8).memory_limit(256 << 20);
+/// # let _ = options;
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BuildOptions {
-    /// Bytes of a block: a multiple of 4096, up to 1 MiB. With [`Compression::Blocks`], bytes
-    /// before compression. Default: 4096.
-    pub block_size: usize,
-    /// Compression of values.
-    pub compression: Compression,
-    /// Filter for absent keys.
-    pub filter: Filter,
-    /// What happens if a key is added more than once.
-    pub duplicates: Duplicates,
-    /// Bytes of memory for collected records, at least 16 MiB; more records go to a temporary file.
-    /// The process may use up to 1.2 times as much, plus 100 MiB. In addition a large table needs 8
-    /// bytes per block, and long values up to about seven times the longest value per thread.
-    /// Default: 1 GiB.
-    pub memory: usize,
-    /// Directory of the temporary file. Default: the directory of the table.
-    pub temporary: Option<PathBuf>,
-    /// Threads that sort and compress, 1 to 1,024. With two or more, another thread hashes and
-    /// partitions records while they are added. Default: all processors.
-    pub threads: usize,
-    /// Metadata of the user, stored in the file.
-    pub metadata: Vec<u8>,
-    /// How to read values, for example an Avro schema as text, stored in the file.
-    pub value_schema: String,
+    pub(crate) block_size: usize,
+    pub(crate) compression: Compression,
+    pub(crate) filter: KeyFilter,
+    pub(crate) duplicates: Duplicates,
+    pub(crate) memory_limit: usize,
+    pub(crate) temp_dir: Option<PathBuf>,
+    pub(crate) threads: usize,
+    pub(crate) metadata: Vec<u8>,
+    pub(crate) value_schema: String,
 }
 
 impl Default for BuildOptions {
@@ -78,10 +105,10 @@ impl Default for BuildOptions {
         BuildOptions {
             block_size: 4096,
             compression: Compression::None,
-            filter: Filter::None,
+            filter: KeyFilter::None,
             duplicates: Duplicates::Error,
-            memory: 1 << 30,
-            temporary: None,
+            memory_limit: 1 << 30,
+            temp_dir: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             metadata: Vec::new(),
             value_schema: String::new(),
@@ -89,8 +116,66 @@ impl Default for BuildOptions {
     }
 }
 
+impl BuildOptions {
+    /// The defaults.
+    pub fn new() -> BuildOptions {
+        BuildOptions::default()
+    }
+
+    /// Bytes of a block: a multiple of 4096, up to 1 MiB. With [`Compression::Blocks`], bytes
+    /// before compression. Default: 4096.
+    pub fn block_size(self, bytes: usize) -> BuildOptions {
+        BuildOptions { block_size: bytes, ..self }
+    }
+
+    /// Compression of values. Default: none.
+    pub fn compression(self, compression: Compression) -> BuildOptions {
+        BuildOptions { compression, ..self }
+    }
+
+    /// Filter for absent keys. Default: none.
+    pub fn filter(self, filter: KeyFilter) -> BuildOptions {
+        BuildOptions { filter, ..self }
+    }
+
+    /// What happens if a key is added more than once. Default: the build fails.
+    pub fn duplicates(self, duplicates: Duplicates) -> BuildOptions {
+        BuildOptions { duplicates, ..self }
+    }
+
+    /// Bytes of memory for collected records, at least 16 MiB; more records go to a temporary file.
+    /// The process may use up to 1.2 times as much, plus 100 MiB. In addition a large table needs 8
+    /// bytes per block, and long values up to about seven times the longest value per thread.
+    /// Default: 1 GiB.
+    pub fn memory_limit(self, bytes: usize) -> BuildOptions {
+        BuildOptions { memory_limit: bytes, ..self }
+    }
+
+    /// Directory of the temporary file. Default: the directory of the table.
+    pub fn temp_dir(self, dir: impl Into<PathBuf>) -> BuildOptions {
+        BuildOptions { temp_dir: Some(dir.into()), ..self }
+    }
+
+    /// Threads that sort and compress, 1 to 1,024. With two or more, another thread hashes and
+    /// partitions records while they are added. Default: all processors.
+    pub fn threads(self, threads: usize) -> BuildOptions {
+        BuildOptions { threads, ..self }
+    }
+
+    /// Metadata of the user, stored in the file. Default: empty.
+    pub fn metadata(self, bytes: impl Into<Vec<u8>>) -> BuildOptions {
+        BuildOptions { metadata: bytes.into(), ..self }
+    }
+
+    /// How to read values, for example an Avro schema as text, stored in the file. Default: empty.
+    pub fn value_schema(self, schema: impl Into<String>) -> BuildOptions {
+        BuildOptions { value_schema: schema.into(), ..self }
+    }
+}
+
 /// Progress of [`TableBuilder::finish_with`](crate::table::TableBuilder::finish_with).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Progress {
     /// Records written.
     pub done: u64,
@@ -104,6 +189,7 @@ pub struct Progress {
 /// process with SIGBUS; a failed read is an error of kind [`Io`](crate::ErrorKind::Io). In every
 /// mode, opening, `metadata`, `value_schema` and `verify` read through a map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Access {
     /// From a map of the file, cached by the page cache. The checksum of a block is checked when it
     /// is first used. An unreadable page ends the process with SIGBUS. Files of large records
@@ -128,7 +214,8 @@ pub enum Access {
 
 /// Counts, sizes and options of a table. Sizes are in bytes unless stated otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableStats {
+#[non_exhaustive]
+pub struct Stats {
     /// Number of records.
     pub records: u64,
     /// Number of blocks.
@@ -138,15 +225,15 @@ pub struct TableStats {
     /// All blocks.
     pub block_bytes: u64,
     /// The longest block.
-    pub longest_block: u64,
+    pub longest_block_bytes: u64,
     /// All keys.
     pub key_bytes: u64,
     /// All values, before compression.
     pub value_bytes: u64,
     /// The longest key.
-    pub longest_key: u64,
+    pub longest_key_bytes: u64,
     /// The longest value, before compression.
-    pub longest_value: u64,
+    pub longest_value_bytes: u64,
     /// The file.
     pub file_bytes: u64,
     /// The filter.
@@ -154,13 +241,13 @@ pub struct TableStats {
     /// The index in the file, which tables of large records have.
     pub index_bytes: u64,
     /// Memory that the open table uses, without mapped pages.
-    pub memory: u64,
+    pub memory_bytes: u64,
     /// Whether blocks are aligned to pages, so that a get touches one page.
     pub paged: bool,
     /// Compression of values.
     pub compression: Compression,
     /// The filter.
-    pub filter: Filter,
+    pub filter: KeyFilter,
     /// Seed of the hash of keys: 0, unless more than 16 keys shared a bin without one, as only
     /// crafted keys do.
     pub seed: u64,

@@ -14,8 +14,8 @@ use std::process::Command;
 
 /// A table whose key `version` has this value.
 fn table(path: &Path, version: &str) {
-    let options = BuildOptions { threads: 1, ..BuildOptions::default() };
-    let mut builder = TableBuilder::create(path, options).unwrap();
+    let options = BuildOptions::new().threads(1);
+    let mut builder = TableBuilder::create_with(path, options).unwrap();
     builder.add(b"version", version.as_bytes()).unwrap();
     builder.finish().unwrap();
 }
@@ -237,9 +237,9 @@ fn a_damaged_object_is_not_reused() {
 fn a_table_replaced_during_publication_is_published_complete() {
     let temp = TestDir::new();
     let catalog = Catalog::create(temp.path("catalog")).unwrap();
-    let options = BuildOptions { threads: 1, ..BuildOptions::default() };
+    let options = BuildOptions::new().threads(1);
     for version in ["1", "2"] {
-        let mut builder = TableBuilder::create(temp.path(version), options.clone()).unwrap();
+        let mut builder = TableBuilder::create_with(temp.path(version), options.clone()).unwrap();
         builder.add(b"version", version.as_bytes()).unwrap();
         for n in 0..2000 {
             builder.add(format!("key {n}").as_bytes(), &[b'x'; 100]).unwrap();

@@ -5,7 +5,7 @@ use super::TestDir;
 use firndb::ErrorKind;
 use firndb::table::{
     Access, ApproximateBuilder, ApproximateOptions, ApproximateTable, BuildOptions, Compression,
-    Filter, Table, TableBuilder,
+    KeyFilter, Table, TableBuilder,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,12 +33,9 @@ fn crafted(i: u64) -> Vec<u8> {
 
 /// A table of each kind.
 fn tables() -> Vec<(&'static str, BuildOptions, Records)> {
-    let of = |compression, filter| BuildOptions {
-        compression,
-        filter,
-        metadata: b"golden".to_vec(),
-        value_schema: "text".to_string(),
-        ..BuildOptions::default()
+    let of = |compression, filter| {
+        let options = BuildOptions::new().compression(compression).filter(filter);
+        options.metadata("golden").value_schema("text")
     };
     let level = 3;
     let mut seeded = records(10, "s", |i| 36 + i % 9);
@@ -47,18 +44,26 @@ fn tables() -> Vec<(&'static str, BuildOptions, Records)> {
     odd.push((Vec::new(), b"of the empty key".to_vec()));
     odd.push((vec![b'k'; 300], vec![b'v'; 9_000]));
     vec![
-        ("paged", of(Compression::None, Filter::Bits16), records(200, "k", |_| 1)),
-        ("packed", of(Compression::None, Filter::Bits8), odd),
-        ("records", of(Compression::Records { level }, Filter::None), records(300, "r", |i| i % 9)),
-        ("blocks", of(Compression::Blocks { level }, Filter::Bits8), records(300, "b", |i| i % 9)),
-        ("indexed", of(Compression::None, Filter::None), records(30, "i", |i| 36 + i % 9)),
-        ("empty", of(Compression::None, Filter::None), Records::new()),
-        ("seeded", of(Compression::None, Filter::Bits8), seeded),
+        ("paged", of(Compression::None, KeyFilter::Bits16), records(200, "k", |_| 1)),
+        ("packed", of(Compression::None, KeyFilter::Bits8), odd),
+        (
+            "records",
+            of(Compression::Records { level }, KeyFilter::None),
+            records(300, "r", |i| i % 9),
+        ),
+        (
+            "blocks",
+            of(Compression::Blocks { level }, KeyFilter::Bits8),
+            records(300, "b", |i| i % 9),
+        ),
+        ("indexed", of(Compression::None, KeyFilter::None), records(30, "i", |i| 36 + i % 9)),
+        ("empty", of(Compression::None, KeyFilter::None), Records::new()),
+        ("seeded", of(Compression::None, KeyFilter::Bits8), seeded),
     ]
 }
 
 fn build(path: &Path, options: &BuildOptions, records: &Records) {
-    let mut builder = TableBuilder::create(path, options.clone()).unwrap();
+    let mut builder = TableBuilder::create_with(path, options.clone()).unwrap();
     records.iter().for_each(|(key, value)| builder.add(key, value).unwrap());
     builder.finish().unwrap();
 }
@@ -79,7 +84,7 @@ fn approximate() -> (ApproximateOptions, Records) {
 
 fn build_approximate(path: &Path) {
     let (options, records) = approximate();
-    let mut builder = ApproximateBuilder::create(path, options).unwrap();
+    let mut builder = ApproximateBuilder::create_with(path, options).unwrap();
     records.iter().for_each(|(key, value)| builder.add(key, value).unwrap());
     builder.finish().unwrap();
 }
@@ -101,7 +106,7 @@ fn golden_tables_give_the_same_values() {
         assert_eq!(firndb::verify(&path, |_, _| {}).unwrap().files, 1);
         assert_eq!(firndb::inspect(&path).unwrap().version, 1);
         for access in ACCESSES {
-            let Some(table) = opened(access, Table::open(&path, access)) else { continue };
+            let Some(table) = opened(access, Table::open_with(&path, access)) else { continue };
             for (key, value) in &records {
                 assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]), "{name}");
                 assert_eq!(table.get(&[key, &b"?"[..]].concat()).unwrap(), None, "{name}");
@@ -126,7 +131,9 @@ fn golden_tables_give_the_same_values() {
     assert_eq!(firndb::verify(&path, |_, _| {}).unwrap().files, 1);
     assert_eq!(firndb::inspect(&path).unwrap().kind, "approximate table");
     for access in ACCESSES {
-        let Some(table) = opened(access, ApproximateTable::open(&path, access)) else { continue };
+        let Some(table) = opened(access, ApproximateTable::open_with(&path, access)) else {
+            continue;
+        };
         for (key, value) in approximate().1 {
             assert_eq!(table.get(&key).unwrap().as_deref(), Some(&value[..]));
         }

@@ -35,7 +35,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     check_file(&args.output, Content::Table, args.force)?;
     let store = open_to_read(&args.dir)?;
-    let mut builder = TableBuilder::create(&args.output, args.layout.options()?)?;
+    let mut builder = TableBuilder::create_with(&args.output, args.layout.options()?)?;
     let bar = progress_bar(None);
     let snapshot = store.snapshot();
     let mut all = snapshot.iter();

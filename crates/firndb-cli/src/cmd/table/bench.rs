@@ -100,11 +100,11 @@ fn as_json(measured: &Measured, args: &Args) -> Json {
 /// Keys from the whole table in a random order, with the hashes of their values.
 fn sample(table: &Table, gets: usize, random: &mut Random) -> Result<(Vec<Vec<u8>>, Vec<u64>)> {
     let wanted = gets.min(SAMPLE).min(usize::try_from(table.len()).unwrap_or(usize::MAX));
-    let parts = table.stats().blocks.clamp(1, 4096);
-    let each = wanted.div_ceil(parts as usize);
+    let splits = table.splits(table.stats().blocks.clamp(1, 4096) as usize);
+    let each = wanted.div_ceil(splits.len());
     let mut records = Vec::with_capacity(wanted);
-    for part in 0..parts {
-        for record in table.part(part, parts).take(each) {
+    for split in splits {
+        for record in split.take(each) {
             let (key, value) = record?;
             records.push((key, hash(&value)));
         }

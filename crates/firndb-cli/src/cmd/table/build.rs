@@ -205,7 +205,7 @@ const MESSAGE_ROWS: u64 = 1 << 14;
 /// Reads all inputs and writes the table. Returns the report, and the rows read and skipped.
 fn build(args: &Args, work: &Work) -> Result<(BuildReport, u64, u64)> {
     let (mut reader, bar) = work.read().map_err(nothing_written)?;
-    let mut builder = TableBuilder::create(&args.output, args.options(reader.schema())?)?;
+    let mut builder = TableBuilder::create_with(&args.output, args.options(reader.schema())?)?;
     let names = work.names.clone();
     builder.name_origins(move |origin| origin_name(origin, &names));
     let (mut rows, mut bad_rows) = (0, BadRows::new(args.on_error));
@@ -242,7 +242,7 @@ fn build(args: &Args, work: &Work) -> Result<(BuildReport, u64, u64)> {
     // records are written: a file created while the end is written and synced is still replaced.
     args.check_free()?;
     let mut taken = Ok(());
-    let report = builder.finish_with(|Progress { done, total }| {
+    let report = builder.finish_with(|Progress { done, total, .. }| {
         bar.set_length(total);
         bar.set_position(done);
         taken = args.check_free();
@@ -335,14 +335,11 @@ impl Args {
     }
 
     fn options(&self, schema: &str) -> firndb::Result<BuildOptions> {
-        Ok(BuildOptions {
-            duplicates: match self.duplicates {
-                Twice::Error => Duplicates::Error,
-                Twice::First => Duplicates::First,
-                Twice::Last => Duplicates::Last,
-            },
-            value_schema: schema.to_string(),
-            ..self.layout.options()?
-        })
+        let duplicates = match self.duplicates {
+            Twice::Error => Duplicates::Error,
+            Twice::First => Duplicates::First,
+            Twice::Last => Duplicates::Last,
+        };
+        Ok(self.layout.options()?.duplicates(duplicates).value_schema(schema))
     }
 }

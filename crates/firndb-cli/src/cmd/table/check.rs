@@ -14,7 +14,7 @@ use std::path::Path;
 /// Of several records with one key the table keeps one: the others, which the build counted, may
 /// have other values.
 pub fn run(path: &Path, work: &Work, report: &BuildReport) -> Result<()> {
-    let table = Table::open(path, Access::Map)?;
+    let table = Table::open_with(path, Access::Map)?;
     let (mut reader, bar) = work.read()?;
     let (mut records, mut replaced) = (0, 0);
     let mut compare = || -> firndb::Result<()> {

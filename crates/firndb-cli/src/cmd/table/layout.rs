@@ -2,7 +2,7 @@
 
 use crate::cmd::load::{parse_bytes, parse_size};
 use clap::ValueEnum;
-use firndb::table::{BuildOptions, Compression, Filter};
+use firndb::table::{BuildOptions, Compression, KeyFilter};
 use firndb::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -63,25 +63,25 @@ impl Layout {
                 None => text.as_bytes().to_vec(),
             },
         };
-        let mut options = BuildOptions {
-            block_size: self.block_size,
-            compression: match self.compression {
+        let mut options = BuildOptions::new()
+            .block_size(self.block_size)
+            .compression(match self.compression {
                 Packed::None => Compression::None,
                 Packed::Record => Compression::Records { level },
                 Packed::Block => Compression::Blocks { level },
-            },
-            filter: match self.filter {
-                Bits::None => Filter::None,
-                Bits::Eight => Filter::Bits8,
-                Bits::Sixteen => Filter::Bits16,
-            },
-            memory: self.memory,
-            temporary: self.temp.clone(),
-            metadata,
-            ..BuildOptions::default()
-        };
+            })
+            .filter(match self.filter {
+                Bits::None => KeyFilter::None,
+                Bits::Eight => KeyFilter::Bits8,
+                Bits::Sixteen => KeyFilter::Bits16,
+            })
+            .memory_limit(self.memory)
+            .metadata(metadata);
+        if let Some(dir) = &self.temp {
+            options = options.temp_dir(dir);
+        }
         if let Some(threads) = self.threads {
-            options.threads = usize::from(threads);
+            options = options.threads(usize::from(threads));
         }
         Ok(options)
     }

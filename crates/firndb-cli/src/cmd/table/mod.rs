@@ -93,7 +93,7 @@ fn open(path: &Path, access: Access) -> firndb::Result<table::Table> {
         let message = "this is a directory; name a table, which is a file";
         return Err(Error::invalid(message).in_file(path));
     }
-    table::Table::open(path, access)
+    table::Table::open_with(path, access)
 }
 
 /// How the values of a table are shown.

@@ -3,7 +3,7 @@
 use super::Source;
 use crate::failure::Result;
 use crate::output::{Grid, Out, hex, size, thousands};
-use firndb::table::{Compression, Filter, TableStats};
+use firndb::table::{Compression, Stats};
 use serde_json::{Value as Json, json};
 
 /// Show size, options and lengths of a table.
@@ -43,7 +43,7 @@ fn text_or_hex(bytes: &[u8]) -> String {
     }
 }
 
-fn facts(stats: &TableStats) -> Vec<(&'static str, String)> {
+fn facts(stats: &Stats) -> Vec<(&'static str, String)> {
     let mean = |bytes: u64| format!("{:.1} B", bytes as f64 / stats.records.max(1) as f64);
     let raw = stats.key_bytes + stats.value_bytes;
     vec![
@@ -52,62 +52,52 @@ fn facts(stats: &TableStats) -> Vec<(&'static str, String)> {
         ("keys and values", size(raw)),
         ("file for a byte of them", format!("{:.3}", stats.file_bytes as f64 / raw.max(1) as f64)),
         ("mean key", mean(stats.key_bytes)),
-        ("longest key", format!("{} B", stats.longest_key)),
+        ("longest key", format!("{} B", stats.longest_key_bytes)),
         ("mean value", mean(stats.value_bytes)),
-        ("longest value", format!("{} B", stats.longest_value)),
+        ("longest value", format!("{} B", stats.longest_value_bytes)),
         ("blocks", thousands(stats.blocks)),
         ("block size", size(stats.block_size)),
-        ("longest block", size(stats.longest_block)),
+        ("longest block", size(stats.longest_block_bytes)),
         ("compression", compression(stats.compression)),
         ("filter", filter(stats).to_string()),
         ("index", if stats.index_bytes > 0 { size(stats.index_bytes) } else { "none".to_string() }),
         ("hash seed", stats.seed.to_string()),
-        ("memory when open", size(stats.memory)),
+        ("memory when open", size(stats.memory_bytes)),
         (
             "memory for a record",
-            format!("{:.3} B", stats.memory as f64 / stats.records.max(1) as f64),
+            format!("{:.3} B", stats.memory_bytes as f64 / stats.records.max(1) as f64),
         ),
     ]
 }
 
 fn compression(compression: Compression) -> String {
-    match compression {
-        Compression::None => "none".to_string(),
-        Compression::Records { level } => format!("record, level {level}"),
-        Compression::Blocks { level } => format!("block, level {level}"),
+    match compression.level() {
+        None => compression.name().to_string(),
+        Some(level) => format!("{}, level {level}", compression.name()),
     }
 }
 
-fn filter(stats: &TableStats) -> String {
-    match stats.filter {
-        Filter::None => "none".to_string(),
-        Filter::Bits8 => format!("8 bits, {}", size(stats.filter_bytes)),
-        Filter::Bits16 => format!("16 bits, {}", size(stats.filter_bytes)),
+fn filter(stats: &Stats) -> String {
+    match stats.filter.bits() {
+        0 => "none".to_string(),
+        bits => format!("{bits} bits, {}", size(stats.filter_bytes)),
     }
 }
 
-fn as_json(stats: &TableStats, schema: &str, metadata: &[u8]) -> Json {
-    let (compression, level) = match stats.compression {
-        Compression::None => ("none", None),
-        Compression::Records { level } => ("record", Some(level)),
-        Compression::Blocks { level } => ("block", Some(level)),
-    };
-    let filter_bits = match stats.filter {
-        Filter::None => 0,
-        Filter::Bits8 => 8,
-        Filter::Bits16 => 16,
-    };
+fn as_json(stats: &Stats, schema: &str, metadata: &[u8]) -> Json {
+    let (compression, level) = (stats.compression.name(), stats.compression.level());
+    let filter_bits = stats.filter.bits();
     let mut object = json!({
         "records": stats.records,
         "file_bytes": stats.file_bytes,
         "key_bytes": stats.key_bytes,
         "value_bytes": stats.value_bytes,
-        "longest_key": stats.longest_key,
-        "longest_value": stats.longest_value,
+        "longest_key_bytes": stats.longest_key_bytes,
+        "longest_value_bytes": stats.longest_value_bytes,
         "blocks": stats.blocks,
         "block_size": stats.block_size,
         "block_bytes": stats.block_bytes,
-        "longest_block": stats.longest_block,
+        "longest_block_bytes": stats.longest_block_bytes,
         "paged": stats.paged,
         "compression": compression,
         "level": level,
@@ -115,7 +105,7 @@ fn as_json(stats: &TableStats, schema: &str, metadata: &[u8]) -> Json {
         "filter_bytes": stats.filter_bytes,
         "index_bytes": stats.index_bytes,
         "seed": stats.seed,
-        "memory": stats.memory,
+        "memory_bytes": stats.memory_bytes,
         "value_schema": match schema {
             "" => Json::Null,
             text => serde_json::from_str(text).unwrap_or_else(|_| Json::from(text)),

@@ -83,8 +83,8 @@ fn records_are_scanned_in_three_formats() {
 fn values_under_an_unknown_schema_are_bytes() {
     let sandbox = Sandbox::new();
     for (schema, noted) in [("message Row { int64 n = 1; }", true), ("", false)] {
-        let options = BuildOptions { value_schema: schema.to_string(), ..Default::default() };
-        let mut builder = TableBuilder::create(sandbox.path("t"), options).unwrap();
+        let options = BuildOptions::new().value_schema(schema);
+        let mut builder = TableBuilder::create_with(sandbox.path("t"), options).unwrap();
         builder.add(b"a", b"text").unwrap();
         builder.finish().unwrap();
         let run = sandbox.firn("table get t a").ok();

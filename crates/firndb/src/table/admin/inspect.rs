@@ -5,24 +5,24 @@ use crate::bytes::inspection::{InspectedSection, Inspection};
 use crate::table::approx::format::section as approx_section;
 use crate::table::approx::table::ApproximateTable;
 use crate::table::format::section;
-use crate::table::options::{Access, Compression, Filter};
+use crate::table::options::{Access, Compression, KeyFilter};
 use crate::table::read::table::Table;
 use std::path::Path;
 
 /// Adds the facts and sections of a table.
 pub(crate) fn describe(path: &Path, seen: &mut Inspection) -> Result<()> {
-    let table = Table::open(path, Access::Map)?;
+    let table = Table::open_with(path, Access::Map)?;
     let stats = table.stats();
     let mut fact = |name: &str, value: String| seen.facts.push((name.to_string(), value));
     fact("records", stats.records.to_string());
     fact("blocks", stats.blocks.to_string());
     fact("block size", stats.block_size.to_string());
     fact("block alignment", if stats.paged { "page" } else { "16 bytes" }.to_string());
-    fact("longest block", stats.longest_block.to_string());
+    fact("longest block", stats.longest_block_bytes.to_string());
     fact("bytes of keys", stats.key_bytes.to_string());
     fact("bytes of values", stats.value_bytes.to_string());
-    fact("longest key", stats.longest_key.to_string());
-    fact("longest value", stats.longest_value.to_string());
+    fact("longest key", stats.longest_key_bytes.to_string());
+    fact("longest value", stats.longest_value_bytes.to_string());
     fact(
         "compression",
         match stats.compression {
@@ -34,13 +34,13 @@ pub(crate) fn describe(path: &Path, seen: &mut Inspection) -> Result<()> {
     fact(
         "filter",
         match stats.filter {
-            Filter::None => "none".to_string(),
-            Filter::Bits8 => "8 bits per key".to_string(),
-            Filter::Bits16 => "16 bits per key".to_string(),
+            KeyFilter::None => "none".to_string(),
+            KeyFilter::Bits8 => "8 bits per key".to_string(),
+            KeyFilter::Bits16 => "16 bits per key".to_string(),
         },
     );
     fact("seed of the hash", stats.seed.to_string());
-    fact("memory when open", stats.memory.to_string());
+    fact("memory when open", stats.memory_bytes.to_string());
     fact("bytes of metadata", table.metadata()?.len().to_string());
     fact("value schema", table.value_schema()?.to_string());
     for i in 0..table.reader.file.entries() {
@@ -53,7 +53,7 @@ pub(crate) fn describe(path: &Path, seen: &mut Inspection) -> Result<()> {
 
 /// Adds the facts and sections of an approximate table.
 pub(crate) fn describe_approximate(path: &Path, seen: &mut Inspection) -> Result<()> {
-    let table = ApproximateTable::open(path, Access::Map)?;
+    let table = ApproximateTable::open_with(path, Access::Map)?;
     let stats = table.stats();
     let mut fact = |name: &str, value: String| seen.facts.push((name.to_string(), value));
     fact("records", stats.records.to_string());
@@ -63,7 +63,7 @@ pub(crate) fn describe_approximate(path: &Path, seen: &mut Inspection) -> Result
     fact("absent keys answered", format!("1 in {}", 1u64 << stats.fingerprint_bits));
     fact("bytes of the perfect hash", stats.hash_bytes.to_string());
     fact("seed of the hash", stats.seed.to_string());
-    fact("memory when open", stats.memory.to_string());
+    fact("memory when open", stats.memory_bytes.to_string());
     fact("bytes of metadata", table.metadata()?.len().to_string());
     for i in 0..table.file.entries() {
         let entry = table.file.entry(i);

@@ -25,26 +25,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Options of the build of an approximate table.
+/// Options of the build of an approximate table. Each setter returns the changed options.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ApproximateOptions {
-    /// Bytes of every value, 1 to 16. Default: 8.
-    pub value_width: usize,
-    /// Bits of a fingerprint, 0 to 32: an absent key is found with probability 2^-bits. With 0
-    /// every key is. Default: 16.
-    pub fingerprint_bits: u32,
-    /// What happens if a key is added more than once. Whole keys are compared.
-    pub duplicates: Duplicates,
-    /// Bytes of memory for collected records, at least 16 MiB; more records go to a temporary file.
-    /// The process may use up to 1.2 times as much, plus 100 MiB. Default: 1 GiB.
-    pub memory: usize,
-    /// Directory of the temporary file. Default: the directory of the table.
-    pub temporary: Option<PathBuf>,
-    /// Threads that sort records and build perfect hash functions, 1 to 1,024. Default: all
-    /// processors.
-    pub threads: usize,
-    /// Metadata of the user, stored in the file.
-    pub metadata: Vec<u8>,
+    pub(crate) value_width: usize,
+    pub(crate) fingerprint_bits: u32,
+    pub(crate) duplicates: Duplicates,
+    pub(crate) memory_limit: usize,
+    pub(crate) temp_dir: Option<PathBuf>,
+    pub(crate) threads: usize,
+    pub(crate) metadata: Vec<u8>,
 }
 
 impl Default for ApproximateOptions {
@@ -53,16 +44,63 @@ impl Default for ApproximateOptions {
             value_width: 8,
             fingerprint_bits: 16,
             duplicates: Duplicates::Error,
-            memory: 1 << 30,
-            temporary: None,
+            memory_limit: 1 << 30,
+            temp_dir: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             metadata: Vec::new(),
         }
     }
 }
 
+impl ApproximateOptions {
+    /// The defaults.
+    pub fn new() -> ApproximateOptions {
+        ApproximateOptions::default()
+    }
+
+    /// Bytes of every value, 1 to 16. Default: 8.
+    pub fn value_width(self, bytes: usize) -> ApproximateOptions {
+        ApproximateOptions { value_width: bytes, ..self }
+    }
+
+    /// Bits of a fingerprint, 0 to 32: an absent key is found with probability 2^-bits. With 0
+    /// every key is. Default: 16.
+    pub fn fingerprint_bits(self, bits: u32) -> ApproximateOptions {
+        ApproximateOptions { fingerprint_bits: bits, ..self }
+    }
+
+    /// What happens if a key is added more than once. Whole keys are compared. Default: the build
+    /// fails.
+    pub fn duplicates(self, duplicates: Duplicates) -> ApproximateOptions {
+        ApproximateOptions { duplicates, ..self }
+    }
+
+    /// Bytes of memory for collected records, at least 16 MiB; more records go to a temporary file.
+    /// The process may use up to 1.2 times as much, plus 100 MiB. Default: 1 GiB.
+    pub fn memory_limit(self, bytes: usize) -> ApproximateOptions {
+        ApproximateOptions { memory_limit: bytes, ..self }
+    }
+
+    /// Directory of the temporary file. Default: the directory of the table.
+    pub fn temp_dir(self, dir: impl Into<PathBuf>) -> ApproximateOptions {
+        ApproximateOptions { temp_dir: Some(dir.into()), ..self }
+    }
+
+    /// Threads that sort records and build perfect hash functions, 1 to 1,024. Default: all
+    /// processors.
+    pub fn threads(self, threads: usize) -> ApproximateOptions {
+        ApproximateOptions { threads, ..self }
+    }
+
+    /// Metadata of the user, stored in the file. Default: empty.
+    pub fn metadata(self, bytes: impl Into<Vec<u8>>) -> ApproximateOptions {
+        ApproximateOptions { metadata: bytes.into(), ..self }
+    }
+}
+
 /// What a build wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ApproximateReport {
     /// Records in the table.
     pub records: u64,
@@ -96,16 +134,22 @@ fn split(key: &[u8], seed: u64) -> u64 {
 }
 
 impl ApproximateBuilder {
+    /// Starts a build of the table `path` with default options. Errors: as
+    /// [`ApproximateBuilder::create_with`].
+    pub fn create(path: impl AsRef<Path>) -> Result<ApproximateBuilder> {
+        ApproximateBuilder::create_with(path, ApproximateOptions::default())
+    }
+
     /// Starts a build of the table `path`.
     ///
     /// Errors: `InvalidArgument` if an option is out of range; `NotFound` if the directory of the
     /// table or of temporary files does not exist.
-    pub fn create(
+    pub fn create_with(
         path: impl AsRef<Path>,
         options: ApproximateOptions,
     ) -> Result<ApproximateBuilder> {
-        if options.memory < MIN_MEMORY {
-            let given = options.memory;
+        if options.memory_limit < MIN_MEMORY {
+            let given = options.memory_limit;
             let message =
                 format!("a build needs at least {MIN_MEMORY} bytes of memory, not {given}");
             return Err(Error::invalid(message));
@@ -113,7 +157,7 @@ impl ApproximateBuilder {
         ApproximateBuilder::create_on(disk::os(), path.as_ref(), options)
     }
 
-    /// [`ApproximateBuilder::create`] on any disk, without the lower bound on memory.
+    /// [`ApproximateBuilder::create_with`] on any disk, without the lower bound on memory.
     pub(crate) fn create_on(
         disk: DiskRef,
         path: &Path,
@@ -128,7 +172,7 @@ impl ApproximateBuilder {
         }
         options.threads = options.threads.clamp(1, MAX_THREADS);
         let temp_space =
-            TempSpace::for_build(&disk, path, options.temporary.as_deref(), options.memory)?;
+            TempSpace::for_build(&disk, path, options.temp_dir.as_deref(), options.memory_limit)?;
         let hashing = Hashing::new(split);
         Ok(ApproximateBuilder {
             disk,
@@ -150,13 +194,19 @@ impl ApproximateBuilder {
 
     /// Adds a record. Keys have 0 to 65,536 bytes. Errors: `InvalidArgument` if the key is longer,
     /// or if the value does not have the width of the table; `Io`.
-    pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn add(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.add_from(self.records + 1, key, value)
     }
 
     /// Adds a record with an explicit origin: a number that messages name, and that decides which
     /// of several records of a key is the first or the last.
-    pub fn add_from(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn add_from(
+        &mut self,
+        origin: u64,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
         if key.len() > MAX_KEY || value.len() != self.options.value_width {
             return Err(Error::invalid(format!(
                 "{}: a key of {} bytes and a value of {} bytes; keys have at most {MAX_KEY}, the \
@@ -204,7 +254,7 @@ impl ApproximateBuilder {
     fn reseeded(self) -> Result<ApproximateBuilder> {
         let (collisions, stop) = (CollisionLimit::new(MAX_KEYS_PER_SHARD), AtomicBool::new(false));
         let ApproximateBuilder { partitions, mut seeds, .. } = self;
-        let limit = limit(self.options.memory, 1, self.records, self.bytes);
+        let limit = limit(self.options.memory_limit, 1, self.records, self.bytes);
         let duplicates = self.options.duplicates;
         let mut with = ReseedContext {
             context: GatherContext { limit, duplicates, stop: &stop, collisions: &collisions },
@@ -223,7 +273,7 @@ impl ApproximateBuilder {
             fingerprint: self.options.fingerprint_bits,
             seed: self.partitions.hash().seed,
         };
-        let memory = self.options.memory / 16;
+        let memory = self.options.memory_limit / 16;
         let spool = || Spool::new(TempSpace { memory, ..self.partitions.temp_space().clone() });
         let (mut pilots, mut remapped) = (spool(), spool());
         let (mut shards, mut next, mut duplicates) = (Encoder::default(), Shard::default(), 0);
@@ -307,7 +357,7 @@ impl ApproximateBuilder {
         let units = self.units(meta);
         let each = self.partitions.len() / units as usize;
         let partitions = unit as usize * each..(unit as usize + 1) * each;
-        let (memory, threads) = (self.options.memory, self.options.threads);
+        let (memory, threads) = (self.options.memory_limit, self.options.threads);
         let limit = limit(memory, threads, self.records, self.bytes);
         let (duplicates, stop) = (self.options.duplicates, &AtomicBool::new(false));
         let context = GatherContext { limit, duplicates, stop, collisions: &self.collisions };

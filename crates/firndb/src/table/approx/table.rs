@@ -44,6 +44,7 @@ pub struct ApproximateTable {
 
 /// Counts, sizes and options of an approximate table. Sizes are in bytes unless stated otherwise.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ApproximateStats {
     /// Number of records.
     pub records: u64,
@@ -62,7 +63,7 @@ pub struct ApproximateStats {
     /// The file.
     pub file_bytes: u64,
     /// Memory that the open table uses, without mapped pages.
-    pub memory: u64,
+    pub memory_bytes: u64,
     /// Seed of the hash of keys: 0, unless keys were crafted to have equal hashes.
     pub seed: u64,
 }
@@ -84,9 +85,15 @@ struct HashSections<'a> {
 const HASH_SECTIONS: [u32; 3] = [section::SHARDS, section::PILOTS, section::REMAPPED];
 
 impl ApproximateTable {
+    /// Opens a table, mapped into memory ([`Access::Map`]). Errors: as
+    /// [`ApproximateTable::open_with`].
+    pub fn open(path: impl AsRef<Path>) -> Result<ApproximateTable> {
+        ApproximateTable::open_with(path, Access::default())
+    }
+
     /// Opens a table. Reads only its small sections with [`Access::Map`]; otherwise loads the
     /// perfect hash functions, and with [`Access::Resident`] also the slots.
-    pub fn open(path: impl AsRef<Path>, access: Access) -> Result<ApproximateTable> {
+    pub fn open_with(path: impl AsRef<Path>, access: Access) -> Result<ApproximateTable> {
         ApproximateTable::open_on(&disk::os(), path.as_ref(), access)
     }
 
@@ -210,8 +217,8 @@ impl ApproximateTable {
 
     /// The value of a key that was added. For any other key `None`, or with probability 2^-r the
     /// value of another key. Errors: `Corrupt` if what was read is damaged; `Io`.
-    pub fn get(&self, key: &[u8]) -> Result<Option<FixedValue>> {
-        let (index, hash) = (self.index()?, self.hash(key));
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<FixedValue>> {
+        let (index, hash) = (self.index()?, self.hash(key.as_ref()));
         let Some(slot) = self.slot(index, hash, self.bucket(index, hash))? else { return Ok(None) };
         self.value(slot, hash)
     }
@@ -231,7 +238,7 @@ impl ApproximateTable {
     }
 
     /// Whether [`ApproximateTable::get`] returns a value.
-    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.get(key).map(|value| value.is_some())
     }
 
@@ -327,7 +334,7 @@ impl ApproximateTable {
             hash_bytes: self.hash_bytes,
             slot_bytes: self.meta.blocks() * PAGE as u64,
             file_bytes: self.file.len(),
-            memory: (copied + self.source.bytes()) as u64,
+            memory_bytes: (copied + self.source.bytes()) as u64,
             seed: self.meta.seed,
         }
     }

@@ -37,13 +37,19 @@ pub(crate) const MIN_MEMORY: usize = 16 << 20;
 pub(crate) const MAX_THREADS: usize = 1024;
 
 impl TableBuilder {
+    /// Starts a build of the table `path` with default options. Errors: as
+    /// [`TableBuilder::create_with`].
+    pub fn create(path: impl AsRef<Path>) -> Result<TableBuilder> {
+        TableBuilder::create_with(path, BuildOptions::default())
+    }
+
     /// Starts a build of the table `path`.
     ///
     /// Errors: `InvalidArgument` if an option is out of range; `NotFound` if the directory of the
     /// table or of temporary files does not exist.
-    pub fn create(path: impl AsRef<Path>, options: BuildOptions) -> Result<TableBuilder> {
-        if options.memory < MIN_MEMORY {
-            let given = options.memory;
+    pub fn create_with(path: impl AsRef<Path>, options: BuildOptions) -> Result<TableBuilder> {
+        if options.memory_limit < MIN_MEMORY {
+            let given = options.memory_limit;
             let message =
                 format!("a build needs at least {MIN_MEMORY} bytes of memory, not {given}");
             return Err(Error::invalid(message));
@@ -51,7 +57,7 @@ impl TableBuilder {
         TableBuilder::create_on(disk::os(), path.as_ref(), options)
     }
 
-    /// [`TableBuilder::create`] on any disk, without the lower bound on memory.
+    /// [`TableBuilder::create_with`] on any disk, without the lower bound on memory.
     pub(crate) fn create_on(
         disk: DiskRef,
         path: &Path,
@@ -78,7 +84,7 @@ impl TableBuilder {
         options.compression.check()?;
         options.threads = options.threads.clamp(1, MAX_THREADS);
         let temp_space =
-            TempSpace::for_build(&disk, path, options.temporary.as_deref(), options.memory)?;
+            TempSpace::for_build(&disk, path, options.temp_dir.as_deref(), options.memory_limit)?;
         let ingest = Ingest::new(Partitions::new(temp_space, hash), options.threads);
         let name = Box::new(|origin| format!("record {origin}"));
         let path = path.to_path_buf();
@@ -107,14 +113,20 @@ impl TableBuilder {
     /// error, for example of a full disk, [`TableBuilder::finish`] fails too. With several threads
     /// such an error may be returned by a later `add` or by `finish`.
     #[inline]
-    pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn add(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.add_from(self.records + 1, key, value)
     }
 
     /// Adds a record with an explicit origin: a number that messages name, and that decides which
     /// of several records of a key is the first or the last.
     #[inline]
-    pub fn add_from(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn add_from(
+        &mut self,
+        origin: u64,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
         if key.len() > MAX_KEY || value.len() > MAX_VALUE {
             return Err(self.too_long(origin, key, value));
         }

@@ -4,14 +4,14 @@ use crate::bytes::int::Encoder;
 use crate::disk::envelope::EnvelopeWriter;
 use crate::disk::spool::Spool;
 use crate::table::format::filter::{PartEntry, encode_header, part_of, parts_for};
-use crate::table::options::Filter;
+use crate::table::options::KeyFilter;
 use crate::{Error, Result};
 use xorf::{BinaryFuse8, BinaryFuse16};
 
 /// Collects hashes in ascending order, and builds the filter of each part once the part is
 /// complete.
 pub(crate) struct FilterWriter {
-    filter: Filter,
+    filter: KeyFilter,
     parts: u64,
     part: u64,
     hashes: Vec<u64>,
@@ -20,14 +20,14 @@ pub(crate) struct FilterWriter {
 }
 
 impl FilterWriter {
-    pub(crate) fn new(filter: Filter, records: u64, fingerprints: Spool) -> FilterWriter {
+    pub(crate) fn new(filter: KeyFilter, records: u64, fingerprints: Spool) -> FilterWriter {
         let parts = parts_for(records);
         let (hashes, entries) = (Vec::new(), Encoder::default());
         FilterWriter { filter, parts, part: 0, hashes, entries, fingerprints }
     }
 
     pub(crate) fn push(&mut self, hash: u64) -> Result<()> {
-        if self.filter == Filter::None || self.hashes.last() == Some(&hash) {
+        if self.filter == KeyFilter::None || self.hashes.last() == Some(&hash) {
             return Ok(());
         }
         while part_of(hash, self.parts) != self.part {
@@ -42,7 +42,7 @@ impl FilterWriter {
         let at = self.fingerprints.len();
         let (descriptor, number) = if hashes.is_empty() {
             (None, 0)
-        } else if self.filter == Filter::Bits8 {
+        } else if self.filter == KeyFilter::Bits8 {
             let made = BinaryFuse8::try_from(&hashes).map_err(failed)?;
             self.fingerprints.push(&made.fingerprints)?;
             (Some(made.descriptor), made.fingerprints.len())
@@ -69,7 +69,7 @@ impl FilterWriter {
 
     /// Writes the section, if the table has a filter.
     pub(crate) fn finish(mut self, out: &mut EnvelopeWriter, id: u32) -> Result<()> {
-        if self.filter == Filter::None {
+        if self.filter == KeyFilter::None {
             return Ok(());
         }
         while self.part < self.parts {

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 /// What a build wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BuildReport {
     /// Records in the table.
     pub records: u64,
@@ -105,7 +106,7 @@ impl BuildInput {
     pub(crate) fn reseeded(self, progress: &mut ProgressFn) -> Result<BuildInput> {
         let BuildInput { options, partitions, records, bytes, name, collisions, mut seeds } = self;
         let (collisions, stop) = (CollisionLimit::new(collisions.max_keys), AtomicBool::new(false));
-        let limit = limit(options.memory, options.threads, records, bytes);
+        let limit = limit(options.memory_limit, options.threads, records, bytes);
         let duplicates = options.duplicates;
         let mut with = ReseedContext {
             context: GatherContext { limit, duplicates, stop: &stop, collisions: &collisions },
@@ -154,7 +155,7 @@ impl BuildInput {
 
     fn spool(&self) -> Spool {
         Spool::new(TempSpace {
-            memory: self.options.memory / 16,
+            memory: self.options.memory_limit / 16,
             ..self.partitions.temp_space().clone()
         })
     }
@@ -210,7 +211,7 @@ impl BuildInput {
 
     /// How partitions are read back.
     fn context<'a>(&'a self, stop: &'a AtomicBool) -> GatherContext<'a> {
-        let (memory, threads) = (self.options.memory, self.options.threads);
+        let (memory, threads) = (self.options.memory_limit, self.options.threads);
         let limit = limit(memory, threads, self.records, self.bytes);
         GatherContext {
             limit,

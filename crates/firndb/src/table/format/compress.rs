@@ -25,13 +25,6 @@ const ZSTD_BLOCK: u32 = 128 << 10;
 const MAX_KEPT_BUFFER: usize = 1 << 20;
 
 impl Compression {
-    fn level(self) -> Option<i32> {
-        match self {
-            Compression::None => None,
-            Compression::Records { level } | Compression::Blocks { level } => Some(level),
-        }
-    }
-
     /// `InvalidArgument` if the level is out of range.
     pub(crate) fn check(self) -> Result<()> {
         match self.level() {

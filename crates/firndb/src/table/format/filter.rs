@@ -23,8 +23,7 @@
 
 use crate::bytes::int::{Encoder, u16_at, u32_at, u64_at};
 use crate::bytes::prefetch::prefetch;
-use crate::table::format::filter_bits;
-use crate::table::options::Filter;
+use crate::table::options::KeyFilter;
 use crate::{Error, Result};
 
 const HEAD: usize = 16;
@@ -86,7 +85,7 @@ struct FilterPart {
 }
 
 impl FilterReader {
-    pub(crate) fn parse(bytes: &[u8], filter: Filter) -> Result<FilterReader> {
+    pub(crate) fn parse(bytes: &[u8], filter: KeyFilter) -> Result<FilterReader> {
         let (parts, fingerprints) = (u64_at(bytes, 0), u64_at(bytes, 8));
         let len = parts.checked_mul(ENTRY as u64).and_then(|n| n.checked_add(fingerprints));
         let len = len.and_then(|n| n.checked_add(HEAD as u64));
@@ -96,7 +95,7 @@ impl FilterReader {
                 bytes.len()
             )));
         }
-        let bits = filter_bits(filter);
+        let bits = filter.bits() as u8;
         let entries = HEAD + fingerprints as usize;
         let part = |part: usize| {
             let entry = &bytes[entries + ENTRY * part..][..ENTRY];
@@ -194,7 +193,7 @@ mod tests {
             1, 0, 0, 0,             // segment length
             1, 0, 0, 0,             // length of all first segments
         ]);
-        let reader = FilterReader::parse(&bytes, Filter::Bits8).unwrap();
+        let reader = FilterReader::parse(&bytes, KeyFilter::Bits8).unwrap();
         let expected = |hash: u64| {
             let mixed = murmur3_mix64(hash + 0x0102);
             (mixed ^ mixed >> 32) as u8 == 0xAA ^ 0xBB ^ 0xCC
@@ -202,7 +201,7 @@ mod tests {
         assert!((0..2_000).all(|hash| reader.contains(&bytes, hash) == expected(hash)));
         assert!((0..2_000).any(expected));
         for len in 0..bytes.len() {
-            assert!(FilterReader::parse(&bytes[..len], Filter::Bits8).is_err());
+            assert!(FilterReader::parse(&bytes[..len], KeyFilter::Bits8).is_err());
         }
     }
 

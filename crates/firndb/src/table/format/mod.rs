@@ -43,7 +43,7 @@ pub(crate) mod index;
 
 use crate::bytes::int::{Decoder, Encoder};
 use crate::disk::envelope::Envelope;
-use crate::table::options::{Compression, Filter};
+use crate::table::options::{Compression, KeyFilter};
 use crate::{Error, Result};
 
 /// Section ids.
@@ -84,7 +84,7 @@ pub(crate) struct Meta {
     pub(crate) longest_key: u32,
     pub(crate) longest_value: u32,
     pub(crate) compression: Compression,
-    pub(crate) filter: Filter,
+    pub(crate) filter: KeyFilter,
     pub(crate) paged: bool,
     /// Seed of the hash of keys.
     pub(crate) seed: u64,
@@ -111,7 +111,7 @@ impl Meta {
         };
         out.u8(compression);
         out.u8(level as u8);
-        out.u8(filter_bits(self.filter));
+        out.u8(self.filter.bits() as u8);
         let seeded = if self.seed == 0 { 0 } else { SEEDED };
         out.u8((u8::from(self.paged) * PAGED) | seeded);
         if self.seed != 0 {
@@ -139,9 +139,9 @@ impl Meta {
                 (code, _) => return Err(unknown("compression", code)),
             },
             filter: match from.u8()? {
-                0 => Filter::None,
-                8 => Filter::Bits8,
-                16 => Filter::Bits16,
+                0 => KeyFilter::None,
+                8 => KeyFilter::Bits8,
+                16 => KeyFilter::Bits16,
                 code => return Err(unknown("filter", code)),
             },
             paged: false,
@@ -174,15 +174,6 @@ fn unknown(what: &str, code: u8) -> Error {
     Error::corrupt(format!("{what} {code} is not known"))
 }
 
-/// Bits per key of a filter.
-pub(crate) fn filter_bits(filter: Filter) -> u8 {
-    match filter {
-        Filter::None => 0,
-        Filter::Bits8 => 8,
-        Filter::Bits16 => 16,
-    }
-}
-
 /// A section, or `None` if the file does not have it.
 pub(crate) fn optional_section(file: &Envelope, id: u32) -> Result<Option<&[u8]>> {
     file.find(id).map(|i| file.section(i)).transpose()
@@ -211,7 +202,7 @@ mod tests {
             longest_key: 3,
             longest_value: 4,
             compression: Compression::Records { level: 6 },
-            filter: Filter::Bits8,
+            filter: KeyFilter::Bits8,
             paged: true,
             seed: 0,
         };

@@ -13,7 +13,7 @@ use crate::table::format::index::{IndexEncoder, IndexShape, RecordPointer};
 use crate::table::format::{
     ALIGNMENT, MAX_BLOCK_SIZE, Meta, optional_section, required_section, section,
 };
-use crate::table::options::{Access, Compression, Filter, TableStats};
+use crate::table::options::{Access, Compression, KeyFilter, Stats};
 use crate::table::read::index_lookup::Index;
 use crate::table::read::mapped_index::MappedIndex;
 use crate::table::read::source::{Source, reopen};
@@ -82,7 +82,7 @@ impl TableReader {
         let dictionary = optional_section(&file, section::DICTIONARY)?.unwrap_or(&[]);
         let decompressor = Decompressor::new(dictionary)?;
         let filter = match meta.filter {
-            Filter::None => None,
+            KeyFilter::None => None,
             kind => {
                 let bytes = required_section(&file, section::FILTER)?;
                 let shape = FilterReader::parse(bytes, kind)?;
@@ -104,7 +104,7 @@ impl TableReader {
         let small_records = source.in_memory() && is_small(&meta, starts.is_none());
         let avx2 = Avx2Search::detect().filter(|_| small_records && keys_have_one_length(&meta));
         let is_plain_unfiltered =
-            meta.filter == Filter::None && meta.compression == Compression::None;
+            meta.filter == KeyFilter::None && meta.compression == Compression::None;
         let mut table = TableReader {
             file,
             meta,
@@ -334,7 +334,7 @@ impl TableReader {
     }
 
     /// Counts, sizes and options of the table.
-    pub(crate) fn stats(&self) -> TableStats {
+    pub(crate) fn stats(&self) -> Stats {
         let (filter_bytes, filter_memory) = match &self.filter {
             None => (0, 0),
             Some((_, Bytes::MappedIndex(_, len))) => (*len, 0),
@@ -344,20 +344,20 @@ impl TableReader {
         let index = self.index.as_ref().map_or(0, Index::memory);
         let in_file = self.file.find(section::INDEX).map_or(0, |i| self.file.entry(i).len);
         let beside = self.directory.memory() + starts + filter_memory + index;
-        TableStats {
+        Stats {
             records: self.meta.records,
             blocks: self.meta.blocks,
             block_size: u64::from(self.meta.block_size),
             block_bytes: self.blocks.1,
-            longest_block: self.meta.longest_block,
+            longest_block_bytes: self.meta.longest_block,
             key_bytes: self.meta.key_bytes,
             value_bytes: self.meta.value_bytes,
-            longest_key: u64::from(self.meta.longest_key),
-            longest_value: u64::from(self.meta.longest_value),
+            longest_key_bytes: u64::from(self.meta.longest_key),
+            longest_value_bytes: u64::from(self.meta.longest_value),
             file_bytes: self.file.len(),
             filter_bytes,
             index_bytes: in_file,
-            memory: (beside + self.source.bytes()) as u64,
+            memory_bytes: (beside + self.source.bytes()) as u64,
             paged: self.meta.paged,
             compression: self.meta.compression,
             filter: self.meta.filter,

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::Result;
 use crate::disk::{self, DiskRef};
-use crate::table::options::{Access, TableStats};
+use crate::table::options::{Access, Stats};
 use crate::table::read::iter::{self, Iter};
 use crate::table::read::reader::TableReader;
 use std::borrow::Cow;
@@ -20,12 +20,17 @@ pub struct Table {
 }
 
 impl Table {
+    /// Opens a table, mapped into memory ([`Access::Map`]). Errors: as [`Table::open_with`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Table> {
+        Table::open_with(path, Access::default())
+    }
+
     /// Opens a table. Reads only its small sections and its filter, unless `access` is
     /// [`Access::Resident`], which loads all blocks.
     ///
     /// Errors: `NotFound`; `Corrupt` if a section that was read is damaged; `UnsupportedVersion`;
     /// `Failed` if the file was replaced each time it was opened; `Io`.
-    pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Table> {
+    pub fn open_with(path: impl AsRef<Path>, access: Access) -> Result<Table> {
         Table::open_on(&disk::os(), path.as_ref(), access)
     }
 
@@ -40,13 +45,13 @@ impl Table {
     // Inlined into callers: the fewer instructions a get takes, the more of the next get the
     // processor executes while this one waits for memory.
     #[inline(always)]
-    pub fn get(&self, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
-        self.reader.get(key)
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Cow<'_, [u8]>>> {
+        self.reader.get(key.as_ref())
     }
 
     /// Whether the table has a key. Errors as [`Table::get`].
-    pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        self.reader.contains(key)
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.reader.contains(key.as_ref())
     }
 
     /// The values of many keys, in the order of the keys. Equal to calling [`Table::get`] for each
@@ -72,24 +77,26 @@ impl Table {
 
     /// All records, in the order of the hashes of their keys.
     pub fn iter(&self) -> Iter<'_> {
-        self.part(0, 1)
+        Iter::new(&self.reader, 0, 1)
     }
 
-    /// The records of split `part` of `parts` splits of equal numbers of blocks, for example one
-    /// per thread. All splits one after another are [`Table::iter`].
-    pub fn part(&self, part: u64, parts: u64) -> Iter<'_> {
-        Iter::new(&self.reader, part, parts)
+    /// All records in `n` iterators over equal numbers of blocks, for as many threads. One after
+    /// another they are [`Table::iter`]. At least one, even if `n` is 0.
+    pub fn splits(&self, n: usize) -> Vec<Iter<'_>> {
+        let n = n.max(1) as u64;
+        (0..n).map(|split| Iter::new(&self.reader, split, n)).collect()
     }
 
-    /// Like [`Table::part`], but calls `visit` with borrowed keys and values. Returns whether
-    /// `visit` saw all records of the split.
+    /// Calls `visit` with the borrowed keys and values of split `split` of `splits`, as
+    /// [`Table::splits`] divides the table; `scan(0, 1, ..)` visits all. Returns whether `visit`
+    /// saw all records of the split.
     pub fn scan(
         &self,
-        part: u64,
-        parts: u64,
+        split: u64,
+        splits: u64,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<bool> {
-        iter::scan(&self.reader, part, parts, &mut visit)
+        iter::scan(&self.reader, split, splits, &mut visit)
     }
 
     /// Number of records.
@@ -103,7 +110,7 @@ impl Table {
     }
 
     /// Counts, sizes and options of the table.
-    pub fn stats(&self) -> TableStats {
+    pub fn stats(&self) -> Stats {
         self.reader.stats()
     }
 

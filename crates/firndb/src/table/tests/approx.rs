@@ -75,7 +75,7 @@ fn random_tables_return_the_added_values() {
         let sizes = [0, 1, 2, 3, 50, 98, 99, 100, 1000, 9_000, 30_000, 150_000];
         let n = sizes[(seed % 12) as usize];
         let options = ApproximateOptions {
-            memory: *rng.pick(&[1 << 30, 1 << 19]),
+            memory_limit: *rng.pick(&[1 << 30, 1 << 19]),
             threads: 1 + rng.below(4),
             metadata: rng.fill(n % 5),
             ..options(1 + rng.below(16), rng.below(33) as u32)
@@ -87,7 +87,7 @@ fn random_tables_return_the_added_values() {
         check(&disk, &records, &IN_MEMORY);
         assert_eq!(open(&disk, Access::Map).unwrap().metadata().unwrap(), options.metadata);
         rng.shuffle(&mut records);
-        let other = ApproximateOptions { memory: 1 << 18, threads: 3, ..options };
+        let other = ApproximateOptions { memory_limit: 1 << 18, threads: 3, ..options };
         assert!(bytes_of(&other, &records) == bytes, "other bytes from the same records");
     }
 }
@@ -127,7 +127,7 @@ fn duplicates_are_detected_by_whole_keys() {
         let mut files = Vec::new();
         for memory in [1 << 30, 1 << 14] {
             let (disk, mut order) = (SimDisk::new() as DiskRef, added.clone());
-            let options = ApproximateOptions { duplicates, memory, ..options(4, 8) };
+            let options = ApproximateOptions { duplicates, memory_limit: memory, ..options(4, 8) };
             let path = Path::new(FILE);
             let mut builder = ApproximateBuilder::create_on(disk.clone(), path, options).unwrap();
             rng.shuffle(&mut order);
@@ -160,8 +160,8 @@ fn invalid_options_and_values_are_refused() {
     let wrong = vec![(b"key".to_vec(), b"123".to_vec())];
     let refused = build(&(SimDisk::new() as DiskRef), &options(4, 8), &wrong).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-    let little = ApproximateOptions { memory: 1 << 20, ..options(4, 8) };
-    assert!(ApproximateBuilder::create("nowhere.table", little).is_err());
+    let little = ApproximateOptions { memory_limit: 1 << 20, ..options(4, 8) };
+    assert!(ApproximateBuilder::create_with("nowhere.table", little).is_err());
 }
 
 #[test]
@@ -169,10 +169,10 @@ fn direct_get_reads_one_page() {
     let Some(dir) = super::direct::TempDir::new() else { return };
     let records = records(&mut Rng(SEED), 20_000, 5);
     let path = dir.0.join(FILE);
-    let mut builder = ApproximateBuilder::create(&path, options(5, 11)).unwrap();
+    let mut builder = ApproximateBuilder::create_with(&path, options(5, 11)).unwrap();
     records.iter().for_each(|(key, value)| builder.add(key, value).unwrap());
     builder.finish().unwrap();
-    let table = ApproximateTable::open(&path, Access::Direct).unwrap();
+    let table = ApproximateTable::open_with(&path, Access::Direct).unwrap();
     let before = table.direct().unwrap().reads();
     for (key, value) in &records {
         assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
@@ -304,7 +304,7 @@ fn forged_approximate_tables_are_safe_to_read() {
 #[test]
 fn power_cut_or_failed_call_leaves_a_complete_table() {
     let (old, new) = (records(&mut Rng(1), 30, 4), records(&mut Rng(2), 40, 4));
-    let small = ApproximateOptions { memory: 1_000, threads: 1, ..options(4, 20) };
+    let small = ApproximateOptions { memory_limit: 1_000, threads: 1, ..options(4, 20) };
     let base = SimDisk::new();
     build(&(base.clone() as DiskRef), &small, &old).unwrap();
     let base = base.fork();

@@ -8,7 +8,7 @@ use crate::table::format::index::CHECKED_PART;
 use crate::table::format::index::LAST_ENTRY;
 use crate::table::format::section;
 use crate::table::read::index_lookup::IndexLookup;
-use crate::table::{Compression, Duplicates, Filter};
+use crate::table::{Compression, Duplicates, KeyFilter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};
 use std::borrow::Cow;
@@ -30,7 +30,7 @@ fn tables_return_the_added_records() {
                 Compression::Records { level: 3 },
                 Compression::Blocks { level: 3 },
             ] {
-                for filter in [Filter::None, Filter::Bits8, Filter::Bits16] {
+                for filter in [KeyFilter::None, KeyFilter::Bits8, KeyFilter::Bits16] {
                     let disk: DiskRef = SimDisk::new();
                     let options = BuildOptions { compression, filter, ..BuildOptions::default() };
                     let report = build(&disk, options, &records).unwrap();
@@ -131,7 +131,7 @@ fn batches_of_any_size_agree_with_gets() {
     let record = |i: usize| (format!("key-{i:03}").into_bytes(), vec![i as u8; 30 + i % 7]);
     let present: Records = (0..400).map(record).collect();
     let keys: Vec<String> = (0..70).map(|i| format!("key-{:03}", (i * 37) % 600)).collect();
-    for filter in [Filter::None, Filter::Bits8] {
+    for filter in [KeyFilter::None, KeyFilter::Bits8] {
         let options = BuildOptions { filter, ..BuildOptions::default() };
         let disk = disk_with(&bytes_of(options, &present));
         for access in [Access::Map, Access::Buffered, Access::Resident] {

@@ -6,7 +6,7 @@ use crate::bytes::int::u64_at;
 use crate::table::build::hashing::Hashing;
 use crate::table::format::block::tag;
 use crate::table::format::directory::{bin_of, slots_for};
-use crate::table::{Compression, Duplicates, Filter};
+use crate::table::{Compression, Duplicates, KeyFilter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};
 
@@ -44,7 +44,7 @@ fn check(options: BuildOptions, records: &Hashed) -> Table {
     let bytes = disk.map(Path::new(FILE)).unwrap().to_vec();
     let mut shuffled = records.clone();
     Rng(1).shuffle(&mut shuffled);
-    let other = BuildOptions { memory: 1 << 14, threads: 3, ..options };
+    let other = BuildOptions { memory_limit: 1 << 14, threads: 3, ..options };
     let again = build_hashed(other, &shuffled).unwrap().map(Path::new(FILE)).unwrap().to_vec();
     assert!(bytes == again, "other bytes from the same records");
     for access in [Access::Map, Access::Resident, Access::Buffered] {
@@ -84,7 +84,7 @@ fn every_form() -> impl Iterator<Item = BuildOptions> {
     let compressions =
         [Compression::None, Compression::Records { level: 1 }, Compression::Blocks { level: 1 }];
     compressions.into_iter().flat_map(|compression| {
-        [Filter::None, Filter::Bits8].map(|filter| BuildOptions {
+        [KeyFilter::None, KeyFilter::Bits8].map(|filter| BuildOptions {
             compression,
             filter,
             ..BuildOptions::default()
@@ -143,7 +143,7 @@ fn bin_larger_than_a_block_is_not_split() {
     for options in every_form() {
         let table = check(options, &records);
         let stats = table.stats();
-        assert!(stats.longest_block > 4096 || stats.compression != Compression::None);
+        assert!(stats.longest_block_bytes > 4096 || stats.compression != Compression::None);
     }
 }
 
@@ -179,8 +179,12 @@ fn key_added_many_times_stays_within_memory() {
     let values: Vec<u64> =
         records.iter().filter(|r| r.1 == hot(0).1).map(|r| u64_at(&r.2, 0)).collect();
     for memory in [1 << 14, 1 << 16, 1 << 26] {
-        let options =
-            |duplicates| BuildOptions { duplicates, memory, threads: 2, ..BuildOptions::default() };
+        let options = |duplicates| BuildOptions {
+            duplicates,
+            memory_limit: memory,
+            threads: 2,
+            ..BuildOptions::default()
+        };
         for (duplicates, stays) in
             [(Duplicates::First, values[0]), (Duplicates::Last, values[2_999])]
         {

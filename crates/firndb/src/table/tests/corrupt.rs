@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::ErrorKind;
-use crate::table::{Compression, Filter};
+use crate::table::{Compression, KeyFilter};
 use crate::testing::Rng;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -47,14 +47,14 @@ fn cases() -> Vec<Case> {
     let of = |compression, filter| BuildOptions { compression, filter, ..BuildOptions::default() };
     let (none, level) = (Compression::None, 3);
     vec![
-        case("paged", 40, 2, of(none, Filter::Bits16)),
-        case("packed", 14, 10, of(none, Filter::None)),
-        case("packed, filter", 9, 25, of(none, Filter::Bits8)),
-        case("records", 30, 20, of(Compression::Records { level }, Filter::None)),
-        case("blocks", 30, 20, of(Compression::Blocks { level }, Filter::Bits8)),
-        case("indexed", 9, 40, of(none, Filter::None)),
-        case("long", 2, 320, of(none, Filter::None)),
-        case("empty", 0, 0, of(none, Filter::Bits8)),
+        case("paged", 40, 2, of(none, KeyFilter::Bits16)),
+        case("packed", 14, 10, of(none, KeyFilter::None)),
+        case("packed, filter", 9, 25, of(none, KeyFilter::Bits8)),
+        case("records", 30, 20, of(Compression::Records { level }, KeyFilter::None)),
+        case("blocks", 30, 20, of(Compression::Blocks { level }, KeyFilter::Bits8)),
+        case("indexed", 9, 40, of(none, KeyFilter::None)),
+        case("long", 2, 320, of(none, KeyFilter::None)),
+        case("empty", 0, 0, of(none, KeyFilter::Bits8)),
     ]
 }
 
@@ -202,7 +202,7 @@ fn damage_under_direct_reads_never_causes_a_wrong_answer() {
             std::fs::write(&path, &damaged).unwrap();
             let damage = || format!("byte {at}, which was {old}");
             let name = case.name;
-            let opened = Table::open(&path, Access::Direct);
+            let opened = Table::open_with(&path, Access::Direct);
             let label = || format!("{name}, Direct, {}", damage());
             let Some(table) = case.accept(opened, |_| true, &label) else { continue };
             for (key, value) in case.records.clone() {
@@ -225,7 +225,7 @@ fn damaged_temporary_file_fails_the_build() {
     // Partitions are read back whole; or split again, because 64 threads have too little memory
     // each.
     for (threads, step) in [(1, 11), (64, 23)] {
-        let options = BuildOptions { memory: 1_000, threads, ..BuildOptions::default() };
+        let options = BuildOptions { memory_limit: 1_000, threads, ..BuildOptions::default() };
         let disk = SimDisk::new();
         let begin = || {
             let disk: DiskRef = disk.clone();
@@ -261,7 +261,7 @@ fn damaged_temporary_file_fails_the_build() {
 #[test]
 fn damaged_index_spool_fails_the_build() {
     let key = |i: u32| format!("key {i}").into_bytes();
-    let options = BuildOptions { memory: 1_000, threads: 1, ..BuildOptions::default() };
+    let options = BuildOptions { memory_limit: 1_000, threads: 1, ..BuildOptions::default() };
     let disk = SimDisk::new();
     // Damages a byte of the newest temporary file once all records have been sorted.
     let build = |at: Option<usize>| {

@@ -8,7 +8,7 @@ use crate::table::build::hashing::{Hashing, MAX_KEYS_PER_BIN, MAX_SEEDS};
 use crate::table::format::directory::bin_of;
 use crate::table::format::hash::hash_of;
 use crate::table::{
-    ApproximateBuilder, ApproximateOptions, ApproximateTable, Compression, Duplicates, Filter,
+    ApproximateBuilder, ApproximateOptions, ApproximateTable, Compression, Duplicates, KeyFilter,
     Progress,
 };
 use crate::testing::Rng;
@@ -91,7 +91,7 @@ fn check(disk: &DiskRef, records: &Records, absent: &[Vec<u8>], accesses: &[Acce
     for &access in accesses {
         let table = open(disk, access).unwrap();
         seed = table.stats().seed;
-        assert!(table.stats().longest_block <= 3 * 4096, "{:?}", table.stats());
+        assert!(table.stats().longest_block_bytes <= 3 * 4096, "{:?}", table.stats());
         for _ in 0..2 {
             for (key, value) in records.iter().step_by(1 + records.len() / 1000) {
                 assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
@@ -115,10 +115,10 @@ const IN_MEMORY: [Access; 3] = [Access::Map, Access::Resident, Access::Buffered]
 fn crafted_keys_cause_reseeding() {
     let level = 1;
     let forms = [
-        (Compression::None, Filter::None, 20),
-        (Compression::None, Filter::Bits8, 600),
-        (Compression::Records { level }, Filter::Bits16, 90),
-        (Compression::Blocks { level }, Filter::None, 90),
+        (Compression::None, KeyFilter::None, 20),
+        (Compression::None, KeyFilter::Bits8, 600),
+        (Compression::Records { level }, KeyFilter::Bits16, 90),
+        (Compression::Blocks { level }, KeyFilter::None, 90),
     ];
     for key in [key_of_one_hash, key_of_one_bin] {
         for (compression, filter, value) in forms {
@@ -131,7 +131,7 @@ fn crafted_keys_cause_reseeding() {
             // In any order, with any memory and any number of threads.
             for (memory, threads) in [(1 << 30, 1), (1 << 16, 3), (1 << 13, 1)] {
                 Rng(SEED + memory as u64).shuffle(&mut records);
-                let other = BuildOptions { memory, threads, ..options.clone() };
+                let other = BuildOptions { memory_limit: memory, threads, ..options.clone() };
                 assert!(bytes_of(other, &records) == bytes, "{memory} bytes, {threads} threads");
             }
             // Other keys give another seed.
@@ -153,7 +153,7 @@ fn many_crafted_keys_build_a_normal_table() {
     let absent: Vec<Vec<u8>> = (crafted..crafted + 1000).map(key_of_one_hash).collect();
     assert_ne!(check(&disk, &records, &absent, &[Access::Map]), 0);
     let table = open(&disk, Access::Map).unwrap();
-    assert_eq!(table.stats().longest_block, 4096);
+    assert_eq!(table.stats().longest_block_bytes, 4096);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn reseeding_happens_only_above_the_limit() {
         {
             let records = records(key, crafted, 4);
             for memory in [1 << 30, 1 << 13] {
-                let options = BuildOptions { memory, ..BuildOptions::default() };
+                let options = BuildOptions { memory_limit: memory, ..BuildOptions::default() };
                 let disk = disk_with(&bytes_of(options, &records));
                 let seed = check(&disk, &records, &[], &[Access::Map]);
                 assert_eq!(seed != 0, is_seeded, "{crafted} keys, {memory} bytes");
@@ -180,8 +180,12 @@ fn copies_of_one_key_do_not_cause_reseeding() {
     let records: Records = (0..5_000).map(added).collect();
     for duplicates in [Duplicates::First, Duplicates::Last] {
         for memory in [1 << 30, 1 << 13] {
-            let options =
-                BuildOptions { duplicates, memory, threads: 1, ..BuildOptions::default() };
+            let options = BuildOptions {
+                duplicates,
+                memory_limit: memory,
+                threads: 1,
+                ..BuildOptions::default()
+            };
             let disk: DiskRef = SimDisk::new();
             assert_eq!(build(&disk, options, &records).unwrap().duplicates, 4_995);
             let table = open(&disk, Access::Map).unwrap();
@@ -194,7 +198,8 @@ fn copies_of_one_key_do_not_cause_reseeding() {
     let added = |i: u64| (key_of_one_hash(i % 50), i.to_le_bytes().to_vec());
     let mut records: Records = (0..2_000).map(added).collect();
     for duplicates in [Duplicates::First, Duplicates::Last] {
-        let options = |memory| BuildOptions { duplicates, memory, ..BuildOptions::default() };
+        let options =
+            |memory| BuildOptions { duplicates, memory_limit: memory, ..BuildOptions::default() };
         let disk: DiskRef = SimDisk::new();
         let report = build(&disk, options(1 << 13), &records).unwrap();
         assert_eq!((report.records, report.duplicates), (50, 1_950));
@@ -305,7 +310,7 @@ fn power_cut_during_reseeding_leaves_a_complete_table() {
     let old = BuildOptions { threads: 1, ..BuildOptions::default() };
     let few = &records[..3].to_vec();
     build(&(base.clone() as DiskRef), old.clone(), few).unwrap();
-    let options = BuildOptions { memory: 1_000, ..old };
+    let options = BuildOptions { memory_limit: 1_000, ..old };
     let work = |disk: Arc<SimDisk>| build(&(disk as DiskRef), options.clone(), &records);
     let report = work(base.fork()).unwrap();
     assert!(report.spilled > 3 * 4_000, "{report:?}: three times all records");
@@ -338,7 +343,7 @@ fn crafted_keys_cause_reseeding_of_approximate_tables() {
     let bytes_of = |memory: usize, threads: usize, records: &Records| {
         let disk = SimDisk::new();
         let options = ApproximateOptions {
-            memory,
+            memory_limit: memory,
             threads,
             duplicates: Duplicates::Last,
             value_width: 4,

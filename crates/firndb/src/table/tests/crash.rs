@@ -4,7 +4,7 @@
 use super::*;
 use crate::ErrorKind;
 use crate::disk::Disk;
-use crate::table::{Compression, Filter};
+use crate::table::{Compression, KeyFilter};
 use std::sync::Arc;
 
 const SEED: u64 = 20_261_122;
@@ -80,7 +80,7 @@ fn next_build_removes_leftovers(disk: &Arc<SimDisk>, options: &BuildOptions) {
 /// Builds in memory, with spilling, with partitions split again, and with every section.
 fn every_build() -> Vec<(&'static str, BuildOptions, u8)> {
     let plain = BuildOptions { threads: 1, ..BuildOptions::default() };
-    let small = BuildOptions { memory: 1_000, ..plain.clone() };
+    let small = BuildOptions { memory_limit: 1_000, ..plain.clone() };
     vec![
         ("in memory", plain.clone(), 2),
         ("spilling", small.clone(), 2),
@@ -89,7 +89,7 @@ fn every_build() -> Vec<(&'static str, BuildOptions, u8)> {
             "all sections",
             BuildOptions {
                 compression: Compression::Records { level: 1 },
-                filter: Filter::Bits8,
+                filter: KeyFilter::Bits8,
                 metadata: vec![7; 10],
                 ..small
             },
@@ -159,7 +159,7 @@ fn failed_calls_are_reported_and_leave_a_complete_table() {
 /// A caller that ignores an error of `add` does not get a table without the record.
 #[test]
 fn build_that_lost_a_record_fails() {
-    let options = BuildOptions { memory: 1_000, threads: 1, ..BuildOptions::default() };
+    let options = BuildOptions { memory_limit: 1_000, threads: 1, ..BuildOptions::default() };
     let mut lost = 0;
     let work = |disk: Arc<SimDisk>| {
         let mut builder = TableBuilder::create_on(disk, Path::new(PATH), options.clone())?;
@@ -181,7 +181,7 @@ fn build_that_lost_a_record_fails() {
 #[test]
 fn build_whose_worker_lost_a_record_fails() {
     // Batches of 1 KiB hold two records; the temporary file has two runs.
-    let options = BuildOptions { memory: 1 << 16, threads: 2, ..BuildOptions::default() };
+    let options = BuildOptions { memory_limit: 1 << 16, threads: 2, ..BuildOptions::default() };
     let work = |disk: Arc<SimDisk>| {
         let mut builder = TableBuilder::create_on(disk, Path::new(PATH), options.clone())?;
         let taken =
@@ -220,7 +220,7 @@ fn build_whose_worker_lost_a_record_fails() {
 #[test]
 fn panic_leaves_no_temporary_file() {
     let disk = base(true);
-    let options = BuildOptions { memory: 1_000, threads: 1, ..BuildOptions::default() };
+    let options = BuildOptions { memory_limit: 1_000, threads: 1, ..BuildOptions::default() };
     let build = || {
         let path = Path::new(PATH);
         let mut builder =
@@ -238,7 +238,8 @@ fn build_requires_its_directories() {
     let disk = base(false);
     let begin = |path: &str, temporary: Option<&str>| {
         let temporary = temporary.map(Into::into);
-        let options = BuildOptions { temporary, threads: usize::MAX, ..BuildOptions::default() };
+        let options =
+            BuildOptions { temp_dir: temporary, threads: usize::MAX, ..BuildOptions::default() };
         TableBuilder::create_on(disk.clone() as DiskRef, Path::new(path), options)
     };
     for (path, temporary) in [("/absent/a.table", None), (PATH, Some("/absent"))] {
@@ -252,7 +253,7 @@ fn build_requires_its_directories() {
 #[test]
 fn concurrent_builds_keep_their_temporary_files() {
     let disk = base(false);
-    let small = BuildOptions { memory: 2_000, ..BuildOptions::default() };
+    let small = BuildOptions { memory_limit: 2_000, ..BuildOptions::default() };
     let begin = |name: &str| {
         let path = Path::new(DIR).join(name);
         TableBuilder::create_on(disk.clone() as DiskRef, &path, small.clone()).unwrap()

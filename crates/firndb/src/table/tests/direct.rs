@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::disk::{self, HookDisk};
-use crate::table::{Compression, Filter};
+use crate::table::{Compression, KeyFilter};
 use crate::testing::Rng;
 use firndb_testing::{skipped, this_test};
 use std::borrow::Cow;
@@ -35,7 +35,7 @@ impl TempDir {
 
     fn build(&self, options: BuildOptions, records: &Records) -> Table {
         build_at(&disk::os(), &self.0.join(FILE), options, records);
-        Table::open(self.0.join(FILE), Access::Direct).unwrap()
+        Table::open_with(self.0.join(FILE), Access::Direct).unwrap()
     }
 }
 
@@ -96,7 +96,7 @@ fn get_of_a_long_record_is_one_read() {
 #[test]
 fn filter_avoids_nearly_all_reads_of_absent_keys() {
     let Some(dir) = TempDir::new() else { return };
-    let options = BuildOptions { filter: Filter::Bits8, ..BuildOptions::default() };
+    let options = BuildOptions { filter: KeyFilter::Bits8, ..BuildOptions::default() };
     let table = dir.build(options, &records(20_000, 32));
     let before = table.reader.direct().unwrap().reads().0;
     let n = 50_000;
@@ -134,7 +134,7 @@ fn direct_batches_agree_with_gets() {
     let keys: Vec<String> = (0..1_000).map(|i| format!("k{:012}", i * 37 % 900)).collect();
     let packed = [Compression::Records { level: 1 }, Compression::Blocks { level: 1 }];
     for compression in [Compression::None].into_iter().chain(packed) {
-        for filter in [Filter::None, Filter::Bits8] {
+        for filter in [KeyFilter::None, KeyFilter::Bits8] {
             let options = BuildOptions { compression, filter, ..BuildOptions::default() };
             let table = dir.build(options, &records);
             let got = keys.iter().map(|key| table.get(key.as_bytes()).unwrap());

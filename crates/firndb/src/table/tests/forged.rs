@@ -10,7 +10,7 @@ use crate::bytes::testing::{Forged, damage};
 use crate::table::format::block::checksum;
 use crate::table::format::index::CHECKED_PART;
 use crate::table::format::section;
-use crate::table::{Compression, Filter};
+use crate::table::{Compression, KeyFilter};
 use crate::testing::{Rng, memory, run_child};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -32,11 +32,11 @@ fn tables() -> Vec<(&'static str, Records, Vec<u8>)> {
     };
     let level = 1;
     vec![
-        table("paged", 1500, 3, Compression::None, Filter::Bits16),
-        table("packed", 200, 30, Compression::None, Filter::None),
-        table("indexed", 90, 70, Compression::None, Filter::None),
-        table("records", 200, 30, Compression::Records { level }, Filter::Bits8),
-        table("blocks", 300, 30, Compression::Blocks { level }, Filter::None),
+        table("paged", 1500, 3, Compression::None, KeyFilter::Bits16),
+        table("packed", 200, 30, Compression::None, KeyFilter::None),
+        table("indexed", 90, 70, Compression::None, KeyFilter::None),
+        table("records", 200, 30, Compression::Records { level }, KeyFilter::Bits8),
+        table("blocks", 300, 30, Compression::Blocks { level }, KeyFilter::None),
     ]
 }
 

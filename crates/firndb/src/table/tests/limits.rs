@@ -8,7 +8,7 @@ use super::direct::TempDir;
 use super::*;
 use crate::bytes::prefetch::LINE;
 use crate::table::read::get::{SMALL_LINES, expected_lines};
-use crate::table::{ApproximateBuilder, ApproximateOptions, Compression, Duplicates, Filter};
+use crate::table::{ApproximateBuilder, ApproximateOptions, Compression, Duplicates, KeyFilter};
 use crate::testing::{Rng, memory, run_child};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -27,7 +27,7 @@ fn builder(n: u64, key: usize, value: usize, options: BuildOptions) -> (DiskRef,
 fn filter_false_positive_rates_are_as_stated() {
     let n = number_from_env("FIRNDB_FIGURES", 250_000);
     let probes = number_from_env("FIRNDB_TABLE_PROBES", 2_000_000);
-    for (filter, bits) in [(Filter::Bits8, 8), (Filter::Bits16, 16)] {
+    for (filter, bits) in [(KeyFilter::Bits8, 8), (KeyFilter::Bits16, 16)] {
         let options = BuildOptions { filter, ..BuildOptions::default() };
         let (disk, _) = builder(n, 9, 0, options);
         let table = open(&disk, Access::Map).unwrap();
@@ -70,7 +70,7 @@ fn table_sizes_match_the_formulas() {
     println!("{n} records: {figures:?}, {stats:?}");
     let near = |real: u64, said: u64| real.abs_diff(said) as f64 <= said as f64 / 1000.0;
     assert!(near(stats.block_bytes, figures.blocks), "blocks");
-    assert!(near(stats.memory, figures.directory), "memory");
+    assert!(near(stats.memory_bytes, figures.directory), "memory");
     assert!(near(stats.file_bytes - 8192, figures.blocks + figures.directory), "file");
 }
 
@@ -104,12 +104,16 @@ fn more_than_the_memory_holds(dir: &TempDir) {
     };
     let mut rng = Rng(2);
     for (what, compression, filter) in [
-        ("plain", Compression::None, Filter::Bits8),
-        ("compressed", Compression::Records { level: 1 }, Filter::None),
+        ("plain", Compression::None, KeyFilter::Bits8),
+        ("compressed", Compression::Records { level: 1 }, KeyFilter::None),
     ] {
-        let options =
-            BuildOptions { compression, filter, memory: memory_limit, ..BuildOptions::default() };
-        let mut builder = TableBuilder::create(dir.0.join(FILE), options).unwrap();
+        let options = BuildOptions {
+            compression,
+            filter,
+            memory_limit: memory_limit,
+            ..BuildOptions::default()
+        };
+        let mut builder = TableBuilder::create_with(dir.0.join(FILE), options).unwrap();
         for i in 0..records {
             builder.add(format!("k{i:09}").as_bytes(), &rng.fill(value)).unwrap();
         }
@@ -117,8 +121,9 @@ fn more_than_the_memory_holds(dir: &TempDir) {
         assert!(report.spilled >= 9 * memory_limit as u64, "{report:?}");
         peak(what);
     }
-    let options = ApproximateOptions { memory: memory_limit, ..ApproximateOptions::default() };
-    let mut builder = ApproximateBuilder::create(dir.0.join(FILE), options).unwrap();
+    let options =
+        ApproximateOptions { memory_limit: memory_limit, ..ApproximateOptions::default() };
+    let mut builder = ApproximateBuilder::create_with(dir.0.join(FILE), options).unwrap();
     for i in 0..records {
         let key = format!("k{i:0900}");
         builder.add(key.as_bytes(), &i.to_le_bytes()).unwrap();
@@ -126,8 +131,9 @@ fn more_than_the_memory_holds(dir: &TempDir) {
     assert!(builder.finish().unwrap().spilled >= 9 * memory_limit as u64);
     peak("approximate");
     // Longer and longer records, each in its own slab.
-    let options = BuildOptions { memory: memory_limit, threads: 1, ..BuildOptions::default() };
-    let mut builder = TableBuilder::create(dir.0.join(FILE), options.clone()).unwrap();
+    let options =
+        BuildOptions { memory_limit: memory_limit, threads: 1, ..BuildOptions::default() };
+    let mut builder = TableBuilder::create_with(dir.0.join(FILE), options.clone()).unwrap();
     for i in 0..12 {
         builder.add(&[i], &vec![i; (20 + usize::from(i)) << 20]).unwrap();
     }
@@ -136,7 +142,7 @@ fn more_than_the_memory_holds(dir: &TempDir) {
     // One key many times, among others.
     let duplicates = Duplicates::Last;
     let options = BuildOptions { duplicates, threads: 2, ..options };
-    let mut builder = TableBuilder::create(dir.0.join(FILE), options).unwrap();
+    let mut builder = TableBuilder::create_with(dir.0.join(FILE), options).unwrap();
     for i in 0..records * 2 {
         let key = if i % 10 == 0 { format!("k{i:09}") } else { String::new() };
         builder.add(key.as_bytes(), &vec![i as u8; value]).unwrap();
@@ -144,8 +150,9 @@ fn more_than_the_memory_holds(dir: &TempDir) {
     assert_eq!(builder.finish().unwrap().records, (records * 2).div_ceil(10) + 1);
     peak("one key");
     // So many threads that every partition is split again.
-    let options = BuildOptions { memory: memory_limit, threads: 64, ..BuildOptions::default() };
-    let mut builder = TableBuilder::create(dir.0.join(FILE), options).unwrap();
+    let options =
+        BuildOptions { memory_limit: memory_limit, threads: 64, ..BuildOptions::default() };
+    let mut builder = TableBuilder::create_with(dir.0.join(FILE), options).unwrap();
     for i in 0..records {
         builder.add(format!("k{i:09}").as_bytes(), &rng.fill(value)).unwrap();
     }
@@ -156,8 +163,9 @@ fn more_than_the_memory_holds(dir: &TempDir) {
 /// Records longer than the memory, several of which are buffered at the same time.
 fn records_longer_than_the_memory(dir: &TempDir) {
     let (memory_limit, longest) = (16 << 20, 40 << 20);
-    let options = BuildOptions { memory: memory_limit, threads: 1, ..BuildOptions::default() };
-    let mut builder = TableBuilder::create(dir.0.join(FILE), options).unwrap();
+    let options =
+        BuildOptions { memory_limit: memory_limit, threads: 1, ..BuildOptions::default() };
+    let mut builder = TableBuilder::create_with(dir.0.join(FILE), options).unwrap();
     for i in 0..12 {
         builder.add(&[i], &vec![i; longest]).unwrap();
     }
@@ -173,10 +181,11 @@ fn records_longer_than_the_memory(dir: &TempDir) {
 fn with_slabs_allocated_ahead(dir: &TempDir) {
     let memory_limit = 128 << 20;
     let most = (memory_limit as u64 * 12 / 10 + (100 << 20)) >> 10;
-    let options = BuildOptions { memory: memory_limit, threads: 2, ..BuildOptions::default() };
+    let options =
+        BuildOptions { memory_limit: memory_limit, threads: 2, ..BuildOptions::default() };
     // Almost all of the memory; half as much again; and long records after the memory was filled.
     for (small, long) in [(110_000u64, 0), (190_000, 0), (130_000, 60)] {
-        let mut builder = TableBuilder::create(dir.0.join(FILE), options.clone()).unwrap();
+        let mut builder = TableBuilder::create_with(dir.0.join(FILE), options.clone()).unwrap();
         for i in 0..small {
             builder.add(format!("k{i:09}").as_bytes(), &vec![i as u8; 1000]).unwrap();
         }
@@ -185,7 +194,7 @@ fn with_slabs_allocated_ahead(dir: &TempDir) {
         }
         let report = builder.finish().unwrap();
         assert_eq!((report.records, report.spilled > 0), (small + long, small > 110_000));
-        let table = Table::open(dir.0.join(FILE), Access::Buffered).unwrap();
+        let table = Table::open_with(dir.0.join(FILE), Access::Buffered).unwrap();
         for i in (0..small).step_by(997) {
             let value = table.get(format!("k{i:09}").as_bytes()).unwrap();
             assert!(value.is_some_and(|value| *value == [i as u8; 1000]), "record {i}");

@@ -6,7 +6,7 @@
 
 use super::*;
 use crate::table::simd::Avx2Search;
-use crate::table::{Compression, Duplicates, Filter};
+use crate::table::{Compression, Duplicates, KeyFilter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};
 use std::collections::HashMap;
@@ -73,9 +73,9 @@ fn options(rng: &mut Rng) -> BuildOptions {
             Compression::Records { level },
             Compression::Blocks { level },
         ]),
-        filter: *rng.pick(&[Filter::None, Filter::Bits8, Filter::Bits16]),
+        filter: *rng.pick(&[KeyFilter::None, KeyFilter::Bits8, KeyFilter::Bits16]),
         threads: 1 + rng.below(4),
-        memory: memory(rng),
+        memory_limit: memory(rng),
         metadata: rng.fill(rng.0 as usize % 9),
         value_schema: "any".repeat(rng.below(3)),
         ..BuildOptions::default()
@@ -173,7 +173,10 @@ fn check_all(rng: &mut Rng, table: &Table, model: &Model) {
     assert!(all.iter().all(|(key, value)| model.get(key) == Some(value)));
     let parts = 1 + rng.below(7) as u64;
     let mut found = Records::new();
-    (0..parts).for_each(|part| found.extend(table.part(part, parts).map(|record| record.unwrap())));
+    table
+        .splits(parts as usize)
+        .into_iter()
+        .for_each(|split| found.extend(split.map(|record| record.unwrap())));
     assert_eq!(found, all);
     let mut scanned = 0;
     for part in 0..parts {
@@ -192,7 +195,7 @@ fn check_all(rng: &mut Rng, table: &Table, model: &Model) {
         (value.len().max(longest), bytes + key.len() + value.len())
     });
     let stats = table.stats();
-    assert_eq!(stats.longest_value, longest as u64);
+    assert_eq!(stats.longest_value_bytes, longest as u64);
     assert_eq!(stats.key_bytes + stats.value_bytes, bytes as u64);
 }
 
@@ -220,8 +223,11 @@ fn random_tables_agree_with_a_map() {
 
         let mut shuffled = records;
         rng.shuffle(&mut shuffled);
-        let other =
-            BuildOptions { threads: 1 + rng.below(4), memory: memory(rng), ..options.clone() };
+        let other = BuildOptions {
+            threads: 1 + rng.below(4),
+            memory_limit: memory(rng),
+            ..options.clone()
+        };
         let bytes = disk.files().remove(Path::new(FILE)).unwrap();
         assert!(bytes == bytes_of(other, &shuffled), "other bytes from the same records");
     }
@@ -238,7 +244,7 @@ fn partitions_larger_than_the_memory_are_split() {
         (0..20_000).map(|i| (format!("key {i}").into_bytes(), rng.fill(100))).collect();
     let large = bytes_of(BuildOptions { threads: 1, ..BuildOptions::default() }, &records);
     for (memory, threads) in [(20_000, 1), (40_000, 2)] {
-        let small = BuildOptions { memory, threads, ..BuildOptions::default() };
+        let small = BuildOptions { memory_limit: memory, threads, ..BuildOptions::default() };
         assert!(bytes_of(small, &records) == large, "memory {memory}");
     }
 }
@@ -261,8 +267,12 @@ fn duplicate_policies_keep_the_right_record() {
             let mut files = Vec::new();
             for (memory, threads) in [(1 << 30, 1), (1 << 15, 3)] {
                 let disk: DiskRef = SimDisk::new();
-                let options =
-                    BuildOptions { duplicates, memory, threads, ..BuildOptions::default() };
+                let options = BuildOptions {
+                    duplicates,
+                    memory_limit: memory,
+                    threads,
+                    ..BuildOptions::default()
+                };
                 let mut builder =
                     TableBuilder::create_on(disk.clone(), Path::new(FILE), options).unwrap();
                 let mut order = added.clone();
@@ -299,7 +309,7 @@ fn duplicate_policies_keep_the_right_record() {
 #[test]
 fn absent_keys_are_never_found() {
     let probes = number_from_env("FIRNDB_TABLE_PROBES", 400_000);
-    for filter in [Filter::None, Filter::Bits8] {
+    for filter in [KeyFilter::None, KeyFilter::Bits8] {
         let records: Records =
             (0..50_000u64).map(|i| (i.to_le_bytes().to_vec(), vec![1; 20])).collect();
         let options = BuildOptions { filter, ..BuildOptions::default() };
