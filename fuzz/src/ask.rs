@@ -101,16 +101,20 @@ impl Asker<'_> {
             1 => {
                 let (field, _) = self.field();
                 let disjunctive = self.rng.one_in(2);
-                drop(reader.facets(&filter, &[Facet { field, top: 5, disjunctive }]));
+                let mut facet = Facet::new(field).top(5);
+                facet.disjunctive = disjunctive;
+                drop(reader.facets(&filter, &[facet]));
             }
             2 => {
-                let fields = (0..1 + self.rng.below(2)).map(|_| self.field().0).collect();
-                let by = GroupBy { fields, aggregates: vec![self.field().0] };
+                let fields: Vec<String> =
+                    (0..1 + self.rng.below(2)).map(|_| self.field().0).collect();
+                let by = GroupBy::new(fields).aggregates([self.field().0]);
                 drop(reader.group_by(&filter, &by));
                 drop(reader.aggregate(&filter, &by.aggregates[0]));
             }
             3 => {
-                let query = Query { order: self.order(), ..Query::new(filter) };
+                let mut query = Query::new(filter);
+                query.order = self.order();
                 let mut left = 200;
                 let _ = reader.for_each(&query, |_| {
                     left -= 1;
@@ -124,7 +128,8 @@ impl Asker<'_> {
     /// Reads two pages, and everything that can be read of the hits of the first.
     fn page(&mut self, filter: Filter) {
         let reader = self.reader;
-        let mut query = Query { order: self.order(), ..Query::new(filter).limit(LIMIT) };
+        let mut query = Query::new(filter).limit(LIMIT);
+        query.order = self.order();
         query.count = self.rng.one_in(2);
         query.skip = if self.rng.one_in(4) { self.rng.below(2_000) as u64 } else { 0 };
         let Ok(page) = reader.search(&query) else { return };
@@ -140,9 +145,9 @@ impl Asker<'_> {
         }
         let Some(&last) = page.hits.last() else { return };
         let _ = reader.payload(last);
-        if let Ok(cursor) = reader.cursor(&query, last) {
+        if let Ok(token) = reader.page_token(&query, last) {
             query.skip = 0;
-            let _ = reader.search(&query.after(cursor));
+            let _ = reader.search(&query.after(token));
         }
     }
 }

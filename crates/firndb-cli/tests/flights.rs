@@ -324,7 +324,8 @@ fn table_of(field: &str) -> (&'static str, &str) {
 
 fn check_facet(both: &Both, (ask, sql, field, top, disjunctive): (&str, &str, &str, usize, bool)) {
     let filter = parse_filter(ask, Some(both.reader.schema())).unwrap();
-    let facet = Facet { field: field.into(), top, disjunctive };
+    let mut facet = Facet::new(field).top(top);
+    facet.disjunctive = disjunctive;
     let found = both.reader.facets(&filter, &[facet]).unwrap().remove(0);
     let (table, column) = table_of(field);
     let from = format!("from {table} where ({sql})");
@@ -367,8 +368,7 @@ fn check_columns(found: &firndb::search::Aggregate, field: &str, row: &Row, at: 
 
 fn check_groups(both: &Both, (ask, sql, fields, aggregates): (&str, &str, &[&str], &[&str])) {
     let filter = parse_filter(ask, Some(both.reader.schema())).unwrap();
-    let owned = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
-    let by = GroupBy { fields: owned(fields), aggregates: owned(aggregates) };
+    let by = GroupBy::new(fields.iter().copied()).aggregates(aggregates.iter().copied());
     let found = both.reader.group_by(&filter, &by).unwrap();
     let columns: Vec<String> = aggregates.iter().map(|field| aggregate_sql(field)).collect();
     let order: Vec<String> = fields.iter().map(|f| format!("{f} nulls last")).collect();

@@ -76,7 +76,7 @@
 //! assert_eq!(reader.search(&Query::new(cheap).order_by(asc("price")))?.hits.len(), 1);
 //!
 //! // Counts by value, here of all documents.
-//! let by_city = Facet { field: "city".to_string(), top: 10, disjunctive: false };
+//! let by_city = Facet::new("city").top(10);
 //! let facets = reader.facets(&firndb::search::query::all(), &[by_city])?;
 //! assert_eq!(facets[0].values[0], (Value::from("Oslo"), 2));
 //!

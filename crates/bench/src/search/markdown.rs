@@ -27,7 +27,7 @@ has no `jdk.incubator.vector`, so without SIMD for postings; its query cache is 
 for three seconds with each kind first, for its code is compiled as it runs.
 
 Figures are of a reader that has been asked for a while: FirnDB then has merged runs of small
-partitions in memory (`Reader::limit_bundles`).
+partitions in memory (`Reader::with_bundle_limit`).
 ";
 
 /// The page. `chart` is the drawing to show, in the directory of the page.

@@ -42,13 +42,12 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     refuse_index(&args.dir)?;
-    let policy = MergePolicy {
-        small: args.small,
-        most_documents: args.most,
-        most_bytes: args.most_bytes,
-        at_least: args.at_least,
-        unchanged_for: Duration::from_secs(args.unchanged_for),
-    };
+    let policy = MergePolicy::default()
+        .small(args.small)
+        .most_documents(args.most)
+        .most_bytes(args.most_bytes)
+        .at_least(args.at_least)
+        .unchanged_for(Duration::from_secs(args.unchanged_for));
     let collection = Arc::new(Collection::open(&args.dir)?);
     if args.dry_run {
         let plan = collection.compact_plan(&policy)?;
@@ -93,7 +92,7 @@ fn refuse_index(dir: &Path) -> Result<()> {
 
 /// Reports each merge as it ends: there may be many, and each takes a while.
 fn report(merge: &Merge, dry_run: bool, json: bool) -> Result<()> {
-    let Merge { from, into, documents } = merge;
+    let Merge { from, into, documents, .. } = merge;
     let mut out = Out::new();
     if json {
         let (from, into) = (json!(from), json!(into));

@@ -31,10 +31,10 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let reader = open(&args.dir)?;
     let filter = filter_of(&args.filter.join(" "), reader.schema())?;
-    let facet = |field: &String| Facet {
-        field: field.clone(),
-        top: args.top,
-        disjunctive: args.disjunctive,
+    let facet = |field: &String| {
+        let mut facet = Facet::new(field).top(args.top);
+        facet.disjunctive = args.disjunctive;
+        facet
     };
     let facets: Vec<Facet> = args.by.iter().map(facet).collect();
     let mut out = Out::new();

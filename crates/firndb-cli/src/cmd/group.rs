@@ -32,7 +32,7 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let reader = open(&args.dir)?;
     let filter = filter_of(&args.filter.join(" "), reader.schema())?;
-    let by = GroupBy { fields: args.by.clone(), aggregates: args.agg.clone() };
+    let by = GroupBy::new(args.by.clone()).aggregates(args.agg.clone());
     let mut groups = reader.group_by(&filter, &by)?;
     let all = groups.len() as u64;
     if let Some(top) = args.top {

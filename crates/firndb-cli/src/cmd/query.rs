@@ -4,7 +4,7 @@ use super::{fields_as_json, open, query_of, readable};
 use crate::failure::Result;
 use crate::output::{Grid, Out, hex, plural, terminal_width, thousands, time, to_text};
 use firndb::Error;
-use firndb::search::{Cursor, Hit, Page, Query, Reader};
+use firndb::search::{Hit, Page, PageToken, Query, Reader};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -91,7 +91,7 @@ fn build_query(args: &Args, reader: &Reader) -> Result<Query> {
     query.count = args.count;
     if let Some(token) = &args.after {
         query.skip = 0;
-        query.after = Some(Cursor::parse(token)?);
+        query.after = Some(PageToken::parse(token)?);
     }
     Ok(query)
 }
@@ -123,7 +123,7 @@ fn shown_fields(args: &Args, reader: &Reader, query: &Query) -> Result<Vec<Strin
 fn next_token(reader: &Reader, query: &Query, page: &Page) -> Result<Option<String>> {
     let full = query.limit.is_some_and(|limit| page.hits.len() as u64 == limit);
     match page.hits.last() {
-        Some(hit) if full => Ok(Some(reader.cursor(query, *hit)?.to_string())),
+        Some(hit) if full => Ok(Some(reader.page_token(query, *hit)?.to_string())),
         _ => Ok(None),
     }
 }

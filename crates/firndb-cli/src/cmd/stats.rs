@@ -61,7 +61,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 fn field_stats(reader: &Reader, field: &Field) -> firndb::Result<FieldStats> {
     let mut stats = FieldStats { distinct: None, missing: None, min: None, max: None };
     if field.roles.filterable {
-        let facet = Facet { field: field.name.clone(), top: 0, disjunctive: false };
+        let facet = Facet::new(field.name.clone()).top(0);
         let counts = reader.facets(&Filter::All, &[facet])?;
         stats.distinct = counts.first().map(|c| c.distinct);
         stats.missing = counts.first().map(|c| c.missing);

@@ -47,7 +47,7 @@ fn tokens_page_through_all_documents() {
     let expected = (0..ROWS).filter(|id| row(*id).4.is_some_and(|rating| rating > 3)).count();
     assert_eq!(pages.len(), expected);
     assert_eq!(pages, all[..all.len() - 1]);
-    sandbox.firn("search query c --after nonsense").fails(2, "cursor");
+    sandbox.firn("search query c --after nonsense").fails(2, "page token");
 }
 
 #[test]

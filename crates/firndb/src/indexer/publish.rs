@@ -181,7 +181,7 @@ fn build_partition(state: &State, dir: &Path, name: &str, memory: usize) -> Resu
         return Ok(Rebuilt { name: name.to_string(), ids, built: None });
     }
     let builder = PartitionBuilder::new(state.schema.clone());
-    let mut builder = builder.memory_limit(memory).spill_to(dir);
+    let mut builder = builder.memory_limit(memory).temp_dir(dir);
     for id in &ids {
         let document = state.log.get_with(&entry_key(*id), |bytes| {
             let published = read_published(bytes)?;

@@ -72,7 +72,7 @@ pub(crate) use format::manifest::file_name as set_file;
 pub(crate) use format::manifest::number as set_number;
 pub use model::document::Document;
 pub use model::query;
-pub use model::query::{Cursor, Filter, MAX_DEPTH, Op, OrderBy, Query};
+pub use model::query::{Filter, MAX_DEPTH, Op, OrderBy, PageToken, Query};
 pub use model::schema::{Field, MAX_FIELDS, Payload, Roles, Schema};
 pub use model::types::Type;
 pub use model::value::{Value, timestamp_from_text, timestamp_to_text};

@@ -46,8 +46,7 @@ fn answers(reader: &Reader) -> (Vec<u64>, Vec<Vec<Vec<u8>>>) {
 
 /// Merges partitions at once, to about a sixth of their number.
 fn policy() -> MergePolicy {
-    let policy = MergePolicy { unchanged_for: Duration::ZERO, ..MergePolicy::default() };
-    MergePolicy { most_documents: 200, at_least: 3, ..policy }
+    MergePolicy::default().unchanged_for(Duration::ZERO).most_documents(200).at_least(3)
 }
 
 /// Stops the query threads when the main thread ends or panics.

@@ -272,7 +272,7 @@ fn payloads_beyond_a_quarter_of_the_limit_spill_into_an_unnamed_file() {
     let payload = |n: u64| vec![n as u8; (n * 37 % 3_000) as usize];
     let build = || {
         let schema = Schema::new([field.clone()]).unwrap();
-        let mut builder = PartitionBuilder::new(schema).memory_limit(1 << 20).spill_to(&dir);
+        let mut builder = PartitionBuilder::new(schema).memory_limit(1 << 20).temp_dir(&dir);
         for n in 0..2_000 {
             builder.add(&Document::new().set("n", n).payload(payload(n))).unwrap();
         }
@@ -361,7 +361,7 @@ fn write_until_killed() {
 
 /// The version of all documents, or `None` if there are several.
 fn version_of(reader: &Reader) -> Option<u64> {
-    let by = GroupBy { fields: vec!["version".into()], aggregates: Vec::new() };
+    let by = GroupBy::new(["version"]);
     let groups = reader.group_by(&all(), &by).unwrap();
     match &groups[..] {
         [group] if group.count == reader.len() => match group.key[0] {

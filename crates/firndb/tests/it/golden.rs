@@ -124,7 +124,7 @@ fn partitions() -> [(&'static str, PartitionBuilder); 4] {
 /// | verb | rest | answer |
 /// |---|---|---|
 /// | `count` | filter | number of documents |
-/// | `page` | query | the hits, the number of all matches, the cursor of the last hit |
+/// | `page` | query | the hits, the number of all matches, the page token of the last hit |
 /// | `payload` | query | the payloads of the hits |
 /// | `values` | field, query | the field's values of the hits |
 /// | `facet` | field, filter | its top five values, number of values, documents without one |
@@ -153,8 +153,8 @@ fn answer(reader: &Reader, question: &str) -> firndb::Result<String> {
             let query = query(&rest)?.with_count();
             let page = reader.search(&query)?;
             let hits: Vec<String> = page.hits.iter().map(|&hit| position(hit)).collect();
-            let last = page.hits.last().map(|&hit| reader.cursor(&query, hit)).transpose()?;
-            let last = last.map_or(String::new(), |cursor| format!(", last {cursor}"));
+            let last = page.hits.last().map(|&hit| reader.page_token(&query, hit)).transpose()?;
+            let last = last.map_or(String::new(), |token| format!(", last {token}"));
             Ok(format!("{} of {}{last}", hits.join(" "), page.count.unwrap()))
         }
         "payload" => {
@@ -170,7 +170,7 @@ fn answer(reader: &Reader, question: &str) -> firndb::Result<String> {
         }
         "facet" => {
             let (field, rest) = word(&rest);
-            let facet = Facet { field, top: 5, disjunctive: false };
+            let facet = Facet::new(field).top(5);
             let counts = reader.facets(&filter(&rest)?, &[facet])?.remove(0);
             let values: Vec<String> =
                 counts.values.iter().map(|(value, n)| format!("{value} {n}")).collect();
@@ -180,7 +180,7 @@ fn answer(reader: &Reader, question: &str) -> firndb::Result<String> {
         "group" => {
             let (field, rest) = word(&rest);
             let (of, rest) = word(&rest);
-            let by = GroupBy { fields: vec![field], aggregates: vec![of] };
+            let by = GroupBy::new(vec![field]).aggregates(vec![of]);
             let groups = reader.group_by(&filter(&rest)?, &by)?;
             let value = |v: &Option<Value>| v.as_ref().map_or("none".into(), Value::to_string);
             let show = |g: &Group| {
@@ -260,7 +260,7 @@ fn golden_files_have_every_structure() {
         "slices of 13 bits; scans for 304 values",
         "column",
         "starts",
-        "places",
+        "list offsets",
         "document order, ascending",
         "document order, descending",
         "payloads",

@@ -102,7 +102,7 @@ fn build_in_a_child() {
     std::thread::scope(|scope| {
         scope.spawn(|| watch(&done));
         let mut builder =
-            PartitionBuilder::new(schema()).memory_limit(LIMIT as usize).spill_to(&temp.0);
+            PartitionBuilder::new(schema()).memory_limit(LIMIT as usize).temp_dir(&temp.0);
         let mut n = 0;
         while n < PAYLOADS || shape != "payloads" {
             if let Err(error) = builder.add(&document(n)) {

@@ -3,7 +3,7 @@
 use super::{TestDir, refused};
 use firndb::search::query::{all, and, asc, desc, eq, exists, gt, gte, is_in, lt, not};
 use firndb::search::{
-    Collection, Cursor, Document, Facet, Field, GroupBy, Hit, PartitionBuilder, Query, Reader,
+    Collection, Document, Facet, Field, GroupBy, Hit, PageToken, PartitionBuilder, Query, Reader,
     Roles, Schema, Type, Value, parse_query,
 };
 use firndb::{ErrorKind, Result};
@@ -80,15 +80,15 @@ fn pages_by_cursor_give_every_match_once() {
     let temp = TestDir::new();
     let (_, reader) = small(&temp);
     let query = Query::new(not(eq("color", "red"))).order_by(asc("rank")).limit(7);
-    let whole = found(&reader, &Query { limit: None, ..query.clone() });
+    let whole = found(&reader, &query.clone().limit(u64::MAX));
     let (mut pages, mut next) = (Vec::new(), query.clone());
     loop {
         let hits = reader.search(&next).unwrap().hits;
         pages.extend(hits.iter().map(|&hit| number(&reader, hit)));
         let Some(&last) = hits.last() else { break };
-        // The cursor is converted to text and back, as between requests.
-        let cursor = reader.cursor(&query, last).unwrap().to_string();
-        next = query.clone().after(Cursor::parse(&cursor).unwrap());
+        // The page token is converted to text and back, as between requests.
+        let token = reader.page_token(&query, last).unwrap().to_string();
+        next = query.clone().after(PageToken::parse(&token).unwrap());
     }
     assert_eq!((pages.len(), pages), (100, whole));
 }
@@ -97,13 +97,17 @@ fn pages_by_cursor_give_every_match_once() {
 fn facets_groups_aggregates_values_and_payloads_agree() {
     let temp = TestDir::new();
     let (_, reader) = small(&temp);
-    let facet = |field: &str, disjunctive| Facet { field: field.into(), top: 2, disjunctive };
+    let facet = |field: &str, disjunctive| {
+        let mut facet = Facet::new(field).top(2);
+        facet.disjunctive = disjunctive;
+        facet
+    };
     let red = eq("color", "red");
     let counts = reader.facets(&red, &[facet("tags", false), facet("color", true)]).unwrap();
     assert_eq!(counts[0].values, [("even".into(), 25), ("fourth".into(), 13)]);
     assert_eq!((counts[0].distinct, counts[0].missing), (2, 25));
     assert_eq!(counts[1].values, [("blue".into(), 50), ("green".into(), 50)]);
-    let by = GroupBy { fields: vec!["color".into()], aggregates: vec!["number".into()] };
+    let by = GroupBy::new(["color"]).aggregates(["number"]);
     let groups = reader.group_by(&exists("tags"), &by).unwrap();
     let sizes: Vec<u64> = groups.iter().map(|group| group.count).collect();
     assert_eq!(sizes, [25, 25, 25]);
@@ -181,7 +185,7 @@ fn an_unknown_field_is_refused_with_the_candidates_closest_first() {
     let at = |name: &str| error.message().find(name).unwrap();
     assert!(at("`color`") < at("`number`"), "{error}");
     refused(reader.search(&Query::new(all()).order_by(asc("rnk"))), kind, &["`rnk`", "`rank`"]);
-    let facet = Facet { field: "tag".into(), top: 1, disjunctive: false };
+    let facet = Facet::new("tag").top(1);
     refused(reader.facets(&all(), &[facet]), kind, &["`tag`", "`tags`"]);
     let hit = Hit { partition: 0, doc: 0 };
     refused(reader.value(hit, "notes"), kind, &["`notes`", "`note`"]);
@@ -229,7 +233,7 @@ fn a_deadline_and_a_flag_cancel_the_queries_of_their_reader() {
     let (_, reader) = small(&temp);
     let run = |reader: &Reader| -> [Result<()>; 5] {
         let query = Query::new(gt("number", 9u64)).order_by(asc("rank"));
-        let by = GroupBy { fields: vec!["color".into()], aggregates: Vec::new() };
+        let by = GroupBy::new(["color"]);
         [
             reader.count(&query.filter).map(|_| ()),
             reader.search(&query).map(|_| ()),

@@ -99,7 +99,7 @@ fn check(size: u64) {
         ordered.truncate(30);
         let query = Query::new(filter.clone()).order_by(desc("some")).order_by(desc("up"));
         assert_eq!(docs(&reader, &query.limit(30)), ordered, "{label}");
-        let facet = Facet { field: "few".into(), top: 3, disjunctive: false };
+        let facet = Facet::new("few").top(3);
         let counts = reader.facets(&filter, &[facet]).unwrap().remove(0);
         for (value, count) in counts.values {
             let same = expected.iter().filter(|&&n| value == few(n).into()).count();

@@ -72,12 +72,7 @@ const APPROXIMATE: &str = "approximate";
 
 /// Options and enough keys for remapped slots.
 fn approximate() -> (ApproximateOptions, Records) {
-    let options = ApproximateOptions {
-        value_width: 5,
-        fingerprint_bits: 11,
-        metadata: b"golden".to_vec(),
-        ..ApproximateOptions::default()
-    };
+    let options = ApproximateOptions::new().value_width(5).fingerprint_bits(11).metadata("golden");
     let record = |i: usize| (format!("key {i}").into_bytes(), format!("{i:05}").into_bytes());
     (options, (0..300).map(record).collect())
 }

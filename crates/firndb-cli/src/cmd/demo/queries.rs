@@ -20,7 +20,7 @@ struct DemoQuery {
 enum Kind {
     /// A page of documents of a query, showing these fields.
     Find(&'static str, &'static [&'static str]),
-    /// A page of the query by `skip`, and the same page by the cursor of the page before it.
+    /// A page of the query by `skip`, and the same page by the page token of the page before it.
     Deep(&'static str, &'static [&'static str]),
     Count(&'static str),
     Facets(&'static str, &'static [&'static str], bool),
@@ -174,9 +174,8 @@ impl Kind {
             }
             Kind::Facets(text, by, disjunctive) => facets_answer(reader, text, by, *disjunctive),
             Kind::Group(text, by, aggregates) => {
-                let owned = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
                 let filter = filter_of(text, reader.schema())?;
-                let by = GroupBy { fields: owned(by), aggregates: owned(aggregates) };
+                let by = GroupBy::new(by.iter().copied()).aggregates(aggregates.iter().copied());
                 let (groups, time) = timed(|| reader.group_by(&filter, &by))?;
                 let lines = vec![group::as_table(&groups, &by).to_string()];
                 let json = groups.iter().map(|g| group::as_json(g, &by)).collect();
@@ -194,7 +193,11 @@ impl Kind {
 
 fn facets_answer(reader: &Reader, text: &str, by: &[&str], disjunctive: bool) -> Result<Answer> {
     let filter = filter_of(text, reader.schema())?;
-    let facet = |field: &&str| Facet { field: field.to_string(), top: 5, disjunctive };
+    let facet = |field: &&str| {
+        let mut facet = Facet::new(*field).top(5);
+        facet.disjunctive = disjunctive;
+        facet
+    };
     let wanted: Vec<Facet> = by.iter().map(facet).collect();
     let (counts, time) = timed(|| reader.facets(&filter, &wanted))?;
     let tables: Vec<String> = counts.iter().map(|c| facets::as_table(c).to_string()).collect();
@@ -202,26 +205,26 @@ fn facets_answer(reader: &Reader, text: &str, by: &[&str], disjunctive: bool) ->
     Ok(Answer { lines, json: counts.iter().map(facets::as_json).collect(), time })
 }
 
-/// The page by `skip`, and by the cursor of the document before it: both must be the same.
+/// The page by `skip`, and by the page token of the document before it: both must be the same.
 fn deep(reader: &Reader, query: &Query, fields: &[&str]) -> Result<Answer> {
     let (page, by_skip) = timed(|| reader.search(query))?;
     let before = query.clone().skip(query.skip.saturating_sub(1)).limit(1);
     let mut after = query.clone().skip(0);
     match reader.search(&before)?.hits.first() {
-        Some(hit) => after = after.after(reader.cursor(query, *hit)?),
+        Some(hit) => after = after.after(reader.page_token(query, *hit)?),
         // There are fewer documents, and none follows them.
         None => after.limit = Some(0),
     }
-    let (again, by_cursor) = timed(|| reader.search(&after))?;
+    let (again, by_token) = timed(|| reader.search(&after))?;
     if again.hits != page.hits {
-        let message = "the page by skip and the page by cursor differ";
+        let message = "the page by skip and the page by page token differ";
         return Err(Error::new(ErrorKind::Failed, message).into());
     }
-    let mut answer = page_answer(reader, &page.hits, fields, by_cursor)?;
+    let mut answer = page_answer(reader, &page.hits, fields, by_token)?;
     answer.lines.push(format!(
-        "by skip: {}; by the cursor of the previous page: {}, the same page",
+        "by skip: {}; by the page token of the previous page: {}, the same page",
         time(by_skip),
-        time(by_cursor)
+        time(by_token)
     ));
     answer.json["skip_micros"] = Json::from(by_skip.as_secs_f64() * 1e6);
     Ok(answer)

@@ -67,7 +67,7 @@ impl PartitionBuilder {
     /// memory: up to 8 bytes per value and 24 bytes plus the key's length per distinct key of the
     /// largest field, 20 bytes per document while a pair of fields is encoded as points, and 3 MiB
     /// while the file's write buffer of 2 MiB grows. Payloads beyond a quarter of the limit are
-    /// spilled, see [`PartitionBuilder::spill_to`].
+    /// spilled, see [`PartitionBuilder::temp_dir`].
     pub fn memory_limit(mut self, bytes: usize) -> PartitionBuilder {
         self.memory_limit = bytes;
         self.payloads.set_budget(bytes / 4);
@@ -78,7 +78,7 @@ impl PartitionBuilder {
     /// memory limit. The directory of the partition is a good choice. The file is unnamed and has
     /// mode 0600. The default is the system's temporary directory, because the builder does not
     /// know the partition's path; that directory may be small, or in memory.
-    pub fn spill_to(mut self, folder: impl AsRef<Path>) -> PartitionBuilder {
+    pub fn temp_dir(mut self, folder: impl AsRef<Path>) -> PartitionBuilder {
         self.payloads.set_folder(disk::os(), folder.as_ref());
         self
     }

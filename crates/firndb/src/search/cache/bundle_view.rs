@@ -1,7 +1,7 @@
 //! Builds bundles, and presents a set in which bundles replace the partitions they consist of.
 //!
-//! A view translates its document addresses to those of the underlying set, and cursors of that set
-//! to its own.
+//! A view translates its document addresses to those of the underlying set, and page tokens of that
+//! set to its own.
 
 use crate::Result;
 use crate::disk::envelope::{Envelope, EnvelopeWriter, Kind};
@@ -15,7 +15,7 @@ use crate::search::codec::payload;
 use crate::search::codec::points::choice::Medium;
 use crate::search::collect::request::DocAddress;
 use crate::search::format::{FieldMeta, encode_meta, global, section};
-use crate::search::model::query::{Cursor, OrderBy};
+use crate::search::model::query::{OrderBy, PageToken};
 use crate::search::model::schema::{Payload, Schema};
 use crate::search::partition::Partition;
 use crate::search::partition::set::PartitionSet;
@@ -150,13 +150,13 @@ impl BundleView {
         ((first + i) as u32, doc - bundle.starts[i])
     }
 
-    /// Translates a cursor of the underlying set `base` to the view.
-    pub(crate) fn cursor(&self, base: &PartitionSet, cursor: &Cursor) -> Cursor {
-        let at = |partition: String, doc| Cursor { keys: cursor.keys.clone(), partition, doc };
-        // The cursor is past all partitions before p, and past the first `seen` documents of p.
-        let (p, seen) = match base.names.binary_search(&cursor.partition) {
-            Ok(p) => (p, cursor.doc.saturating_add(1).min(base.partitions[p].documents)),
-            Err(0) => return cursor.clone(),
+    /// Translates a page token of the underlying set `base` to the view.
+    pub(crate) fn page_token(&self, base: &PartitionSet, token: &PageToken) -> PageToken {
+        let at = |partition: String, doc| PageToken { keys: token.keys.clone(), partition, doc };
+        // The page token is past all partitions before p, and past the first `seen` documents of p.
+        let (p, seen) = match base.names.binary_search(&token.partition) {
+            Ok(p) => (p, token.doc.saturating_add(1).min(base.partitions[p].documents)),
+            Err(0) => return token.clone(),
             Err(next) => (next - 1, base.partitions[next - 1].documents),
         };
         let number = self.partition_of(p);

@@ -35,8 +35,6 @@ const TARGET_DOCUMENTS: u64 = 1 << 18;
 const MERGE_COST: u64 = 40;
 /// The same for a field that is mostly copied from an older bundle, which takes about 35.
 const COPY_COST: u64 = 10;
-/// The default memory limit of the bundles of a set, in bytes.
-const DEFAULT_LIMIT: u64 = 256 << 20;
 
 /// The bundles of a set.
 pub(crate) struct Bundles {
@@ -47,8 +45,6 @@ pub(crate) struct Bundles {
     /// Credit that has not been spent, in nanoseconds.
     credit: AtomicU64,
     build: Mutex<BuildState>,
-    /// The memory limit in bytes.
-    limit: AtomicU64,
 }
 
 /// The bundles of the next view, as far as they are built.
@@ -61,8 +57,9 @@ struct BuildState {
     /// For each candidate without a bundle, a bundle of the previous set that has most of its
     /// partitions.
     previous: Vec<Option<Arc<Bundle>>>,
-    /// No more bundles can be built: the memory limit is reached, or a partition is damaged.
-    stopped: bool,
+    /// Handles with at most this memory limit build no more bundles: it was reached. `u64::MAX` if
+    /// a partition is damaged.
+    stopped_at: Option<u64>,
 }
 
 impl Bundles {
@@ -99,7 +96,6 @@ impl Bundles {
             view: RwLock::new(None),
             credit: AtomicU64::new(0),
             build: Mutex::new(BuildState { built, previous, ..BuildState::default() }),
-            limit: AtomicU64::new(DEFAULT_LIMIT),
         }
     }
 
@@ -155,23 +151,14 @@ impl Bundles {
         self.build_state().memory()
     }
 
-    /// The memory limit in bytes.
-    pub(crate) fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Relaxed)
-    }
-
-    /// Sets the memory limit in bytes. Existing bundles are kept.
-    pub(crate) fn set_limit(&self, bytes: u64) {
-        self.limit.store(bytes, Ordering::Relaxed);
-        self.build_state().stopped = false;
-    }
-
     /// The view for a query that needs these fields; `None` if no view has them. First builds a
-    /// bundle, if queries have earned enough credit.
+    /// bundle, if queries have earned enough credit and all bundles together take less memory than
+    /// `limit`, in bytes.
     pub(crate) fn view(
         &self,
         set: &SearchSet,
         fields: impl Iterator<Item = usize> + Clone,
+        limit: u64,
     ) -> Option<Arc<BundleView>> {
         if self.candidates.is_empty() {
             return None;
@@ -185,10 +172,13 @@ impl Bundles {
         self.credit.fetch_add(miss_credit, Ordering::Relaxed);
         // While another thread builds a bundle, use the current view.
         let Ok(mut state) = self.build.try_lock() else { return view };
+        if state.is_stopped(limit) {
+            return view;
+        }
         state.want(set, fields.clone());
         match self.next_build(set, &state) {
             Some((i, cost)) if self.spend_credit(cost) => {
-                self.build_bundle(set, &mut state, i);
+                self.build_bundle(set, &mut state, i, limit);
                 self.current().filter(|view| view.has(fields))
             }
             _ => view,
@@ -209,19 +199,21 @@ impl Bundles {
         limits: &QueryLimits,
     ) -> Result<()> {
         let mut state = self.build_state();
+        if state.is_stopped(limits.bundle_memory) {
+            return Ok(());
+        }
         state.want(set, fields);
-        while let Some((i, _)) = self.next_build(set, &state) {
+        while !state.is_stopped(limits.bundle_memory)
+            && let Some((i, _)) = self.next_build(set, &state)
+        {
             limits.check()?;
-            self.build_bundle(set, &mut state, i);
+            self.build_bundle(set, &mut state, i, limits.bundle_memory);
         }
         Ok(())
     }
 
     /// The next candidate to be built, and its cost in credit.
     fn next_build(&self, set: &SearchSet, state: &BuildState) -> Option<(usize, u64)> {
-        if state.stopped {
-            return None;
-        }
         let order = bundle_order(&set.schema, &state.wanted);
         // Counts the fields to be merged, and those to be copied: from a bundle of the previous
         // set, or from the present bundle if its document order changes.
@@ -247,23 +239,23 @@ impl Bundles {
 
     /// Builds the bundle of candidate i, and publishes the view if no other bundle is to be built.
     /// Stops building at the memory limit or on errors.
-    fn build_bundle(&self, set: &SearchSet, state: &mut BuildState, i: usize) {
-        let limit = self.limit();
+    fn build_bundle(&self, set: &SearchSet, state: &mut BuildState, i: usize, limit: u64) {
         let former = state.built[i].take();
         let base = former.clone().or(state.previous[i].take());
         // Ignore errors: a damaged partition must only fail the queries that need its damaged data.
-        let bundle = match state.memory() < limit {
+        let (bundle, stopped_at) = match state.memory() < limit {
             true => {
                 let range = self.candidates[i].clone();
-                Bundle::new(set, range, &state.wanted, base.as_deref()).ok()
+                (Bundle::new(set, range, &state.wanted, base.as_deref()).ok(), u64::MAX)
             }
-            false => None,
+            false => (None, limit),
         };
-        state.stopped = bundle.is_none();
+        let is_stopped = bundle.is_none();
+        if is_stopped {
+            state.stopped_at = Some(stopped_at);
+        }
         state.built[i] = bundle.map(Arc::new).or(former);
-        if state.stopped
-            && let Some(view) = self.current()
-        {
+        if is_stopped && let Some(view) = self.current() {
             // Return to the bundles of the current view, which all have the same fields.
             state.wanted.clone_from(&view.fields);
             for (range, built) in self.candidates.iter().zip(&mut state.built) {
@@ -278,12 +270,15 @@ impl Bundles {
 }
 
 impl BuildState {
-    /// Adds fields to the wanted ones, unless building has stopped.
+    /// Whether handles with this memory limit build no more bundles.
+    fn is_stopped(&self, limit: u64) -> bool {
+        self.stopped_at.is_some_and(|stopped_at| limit <= stopped_at)
+    }
+
+    /// Adds fields to the wanted ones.
     fn want(&mut self, set: &SearchSet, fields: impl Iterator<Item = usize>) {
-        if !self.stopped {
-            self.wanted.resize(set.schema.fields.len(), false);
-            fields.for_each(|field| self.wanted[field] = true);
-        }
+        self.wanted.resize(set.schema.fields.len(), false);
+        fields.for_each(|field| self.wanted[field] = true);
     }
 
     fn memory(&self) -> u64 {

@@ -36,8 +36,8 @@ impl CachedSet {
         CachedSet { set: SearchSet::new(PartitionSet::empty(schema)), bundles: Bundles::new(&[]) }
     }
 
-    /// The set of these partitions, which succeeds this one. Inherits its memory limit, and reuses
-    /// statistics and bundles of partitions that both sets have. `names` must ascend.
+    /// The set of these partitions, which succeeds this one. Reuses the statistics
+    /// and bundles of partitions that both sets have. `names` must ascend.
     pub(crate) fn next(
         &self,
         names: &[&str],
@@ -48,7 +48,6 @@ impl CachedSet {
             true => self.bundles.inherit(&self.set, &set),
             false => Bundles::new(&set.partitions),
         };
-        bundles.set_limit(self.bundles.limit());
         Ok(CachedSet { set, bundles })
     }
 }

@@ -20,6 +20,7 @@ use crate::search::simd::scan;
 
 /// A facet to compute: the most frequent values of a field among the matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Facet {
     /// A filterable field.
     pub field: String,
@@ -30,8 +31,28 @@ pub struct Facet {
     pub disjunctive: bool,
 }
 
+impl Facet {
+    /// The 10 most frequent values of a field.
+    pub fn new(field: impl Into<String>) -> Facet {
+        Facet { field: field.into(), top: 10, disjunctive: false }
+    }
+
+    /// Sets the maximum number of values to return.
+    pub fn top(mut self, top: usize) -> Facet {
+        self.top = top;
+        self
+    }
+
+    /// Ignores the filter's own conditions on this field: see the field `disjunctive`.
+    pub fn disjunctive(mut self) -> Facet {
+        self.disjunctive = true;
+        self
+    }
+}
+
 /// The most frequent values of a field among the matches.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct FacetCounts {
     /// The field.
     pub field: String,

@@ -22,6 +22,7 @@ use std::ops::ControlFlow;
 /// Fields to group by and fields to aggregate. At most two fields make groups. A document with
 /// several values is in several groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GroupBy {
     /// Fields whose values define the groups.
     pub fields: Vec<String>,
@@ -29,8 +30,23 @@ pub struct GroupBy {
     pub aggregates: Vec<String>,
 }
 
+impl GroupBy {
+    /// Groups by these fields, at most two. Without fields, all matches are one group.
+    pub fn new<F: Into<String>>(fields: impl IntoIterator<Item = F>) -> GroupBy {
+        let fields = fields.into_iter().map(Into::into).collect();
+        GroupBy { fields, aggregates: Vec::new() }
+    }
+
+    /// Sets the fields to aggregate in each group.
+    pub fn aggregates<F: Into<String>>(mut self, fields: impl IntoIterator<Item = F>) -> GroupBy {
+        self.aggregates = fields.into_iter().map(Into::into).collect();
+        self
+    }
+}
+
 /// A group of matches.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Group {
     /// One value per group field; `None` for documents without a value.
     pub key: Vec<Option<Value>>,
@@ -61,6 +77,7 @@ impl Number {
 
 /// Count, minimum, maximum, sum and average of the values of a field over some documents.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Aggregate {
     /// The number of values.
     pub count: u64,

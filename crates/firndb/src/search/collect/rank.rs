@@ -9,7 +9,7 @@
 
 use crate::bytes::packed::{Packed as Ordinals, width};
 use crate::search::codec::column::Column;
-use crate::search::model::query::Cursor;
+use crate::search::model::query::PageToken;
 use crate::search::model::value::{Key, encode};
 use crate::search::partition::Partition;
 use crate::search::partition::set::PartitionSet;
@@ -157,18 +157,18 @@ impl<'p> Ranks<'p> {
         if self.origins.is_some() { key.push(32, 0) } else { key }
     }
 
-    /// The smallest packed integer that comes after the cursor, and the rank of the cursor in the
-    /// first field.
-    pub(crate) fn after_cursor<K: PackedRanks>(
+    /// The smallest packed integer that comes after the page token, and the rank of the page token
+    /// in the first field.
+    pub(crate) fn after_token<K: PackedRanks>(
         &self,
         set: &PartitionSet,
         p: usize,
         order: &[SortKey],
-        cursor: &Cursor,
+        token: &PageToken,
     ) -> Result<(K, Option<u32>)> {
         let part = &set.partitions[p];
         let (mut key, mut exact, mut first_rank) = (K::ZERO, true, None);
-        for (f, (sort_key, value)) in self.fields.iter().zip(order.iter().zip(&cursor.keys)) {
+        for (f, (sort_key, value)) in self.fields.iter().zip(order.iter().zip(&token.keys)) {
             let mut rank = 0;
             if exact {
                 let target = match value {
@@ -180,15 +180,15 @@ impl<'p> Ranks<'p> {
             first_rank.get_or_insert(rank);
             key = key.push(f.bits, rank.min(f.distinct));
             if rank > f.distinct {
-                // All documents with these ranks come before the cursor: continue with the first
-                // integer above them.
+                // All documents with these ranks come before the page token: continue with the
+                // first integer above them.
                 return Ok((self.lower_bound(key, u32::MAX), first_rank));
             }
         }
-        let doc = match set.names[p].cmp(&cursor.partition) {
+        let doc = match set.names[p].cmp(&token.partition) {
             _ if !exact => 0,
             std::cmp::Ordering::Less => u32::MAX,
-            std::cmp::Ordering::Equal => cursor.doc.saturating_add(1),
+            std::cmp::Ordering::Equal => token.doc.saturating_add(1),
             std::cmp::Ordering::Greater => 0,
         };
         Ok((self.lower_bound(key, doc), first_rank))

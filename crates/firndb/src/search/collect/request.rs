@@ -1,7 +1,7 @@
 //! The request for a page of matches, and the address of a match.
 
 use crate::search::collect::rank::SortKey;
-use crate::search::model::query::Cursor;
+use crate::search::model::query::PageToken;
 
 /// The address of a match: the number of the partition, and the number of the document in it as
 /// users see it (`Partition::origin`).
@@ -13,8 +13,8 @@ pub(crate) struct PageRequest<'q> {
     pub(crate) order: &'q [SortKey],
     /// Matches to find: the sum of skip and limit.
     pub(crate) k: usize,
-    /// Return only matches after this cursor.
-    pub(crate) after: Option<&'q Cursor>,
+    /// Return only matches after this page token.
+    pub(crate) after: Option<&'q PageToken>,
     /// Whether to count all matches, too.
     pub(crate) count: bool,
 }

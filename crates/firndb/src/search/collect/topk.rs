@@ -25,7 +25,7 @@ use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Sink;
 use crate::search::exec::source::{self, Form};
 use crate::search::format::{FieldMeta, Ordered};
-use crate::search::model::query::{Cursor, OrderBy};
+use crate::search::model::query::{OrderBy, PageToken};
 use crate::search::partition::Partition;
 use crate::search::partition::set::PartitionSet;
 use gather::DocOrderSink;
@@ -62,9 +62,9 @@ struct Search<'a, 'p, K> {
     first_decides: bool,
     /// Exclusive upper bound: a document at or above it cannot be on the page.
     limit: Option<K>,
-    /// The cursor with its packed lower bound and its rank in the first field: documents below it
-    /// are on earlier pages.
-    floor: Option<(&'a Cursor, Option<K>, Option<u32>)>,
+    /// The page token with its packed lower bound and its rank in the first field: documents below
+    /// it are on earlier pages.
+    floor: Option<(&'a PageToken, Option<K>, Option<u32>)>,
     /// Whether the sink has to count matches; `seen` counts those it received.
     counting: bool,
     seen: u64,
@@ -72,7 +72,7 @@ struct Search<'a, 'p, K> {
 
 impl<'a, 'p, K: PackedRanks> Search<'a, 'p, K> {
     fn new(ranks: &'a Ranks<'p>, request: &'a PageRequest<'a>, p: usize) -> Result<Self> {
-        let floor = request.after.map(|cursor| (cursor, None, None));
+        let floor = request.after.map(|token| (token, None, None));
         Ok(Search {
             ranks,
             request,
@@ -89,11 +89,11 @@ impl<'a, 'p, K: PackedRanks> Search<'a, 'p, K> {
     fn run(mut self, executor: &mut Executor, heap: &TopKHeap) -> Result<TopDocs> {
         let (set, p) = (executor.query.set, self.p);
         let part = &*set.partitions[p];
-        if let Some((cursor, key, first)) = &mut self.floor {
-            let (floor, rank) = self.ranks.after_cursor::<K>(set, p, self.request.order, cursor)?;
+        if let Some((token, key, first)) = &mut self.floor {
+            let (floor, rank) = self.ranks.after_token::<K>(set, p, self.request.order, token)?;
             (*key, *first) = (Some(floor), rank);
         }
-        // Comparing with a cursor takes the ranks of all fields.
+        // Comparing with a page token takes the ranks of all fields.
         self.first_decides = self.floor.is_none()
             && begins_order(set, part, self.request.order.get(1..).unwrap_or(&[]));
         let mut count = 0;
@@ -127,8 +127,8 @@ impl<'a, 'p, K: PackedRanks> Search<'a, 'p, K> {
         count_partition(executor, self.p)
     }
 
-    /// Conditions on the first sort field that follow from the heap and from the cursor; `None` if
-    /// no document can satisfy them.
+    /// Conditions on the first sort field that follow from the heap and from the page token; `None`
+    /// if no document can satisfy them.
     fn bounds<'r>(
         &self,
         executor: &mut Executor<'r>,
@@ -311,7 +311,7 @@ impl<'a, 'p, K: PackedRanks> Search<'a, 'p, K> {
         Ok(true)
     }
 
-    /// The first rank to visit: that of the cursor.
+    /// The first rank to visit: that of the page token.
     fn start_rank(&self, distinct: u32) -> u32 {
         match self.floor {
             Some((_, _, Some(rank))) => rank.min(distinct),

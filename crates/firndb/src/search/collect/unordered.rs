@@ -12,7 +12,7 @@ use crate::search::exec::clause::Clause;
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Sink;
 use crate::search::exec::source::Form;
-use crate::search::model::query::Cursor;
+use crate::search::model::query::PageToken;
 use crate::search::partition::Partition;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -43,12 +43,12 @@ pub(crate) fn first_matches(
             }
             visited += 1;
             let mut sink = FirstSink::new(part, k - addresses.len(), first);
-            // If documents are in this order, those before the cursor need not be examined.
-            let after_cursor = (first > 0 && part.origins.is_none()).then(|| {
+            // If documents are in this order, those before the page token need not be examined.
+            let after_token = (first > 0 && part.origins.is_none()).then(|| {
                 let form = Form::Documents(first.min(part.documents), part.documents);
                 Clause::new(form, false, part.documents.saturating_sub(first).into())
             });
-            let _ = executor.run(p, Vec::from_iter(after_cursor), &mut sink)?;
+            let _ = executor.run(p, Vec::from_iter(after_token), &mut sink)?;
             let seen = sink.seen;
             addresses.extend(sink.finish().into_iter().map(|number| (p as u32, number)));
             if let (true, Some(seen)) = (request.count, seen) {
@@ -65,12 +65,12 @@ pub(crate) fn first_matches(
     Ok(Some((addresses, total)))
 }
 
-/// The first document of a partition that comes after the cursor; `u32::MAX` if none does.
-fn first_doc_after(name: &str, after: Option<&Cursor>) -> u32 {
-    let Some(cursor) = after else { return 0 };
-    match name.cmp(&cursor.partition) {
+/// The first document of a partition that comes after the page token; `u32::MAX` if none does.
+fn first_doc_after(name: &str, after: Option<&PageToken>) -> u32 {
+    let Some(token) = after else { return 0 };
+    match name.cmp(&token.partition) {
         Ordering::Less => u32::MAX,
-        Ordering::Equal => cursor.doc.saturating_add(1),
+        Ordering::Equal => token.doc.saturating_add(1),
         Ordering::Greater => 0,
     }
 }
@@ -145,15 +145,15 @@ mod tests {
     use crate::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
 
     #[test]
-    fn documents_before_the_cursor_are_not_examined() {
+    fn documents_before_the_page_token_are_not_examined() {
         let fields = [Field::new("a", Type::U64, Roles::FILTERABLE)];
         let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
         (0..50_000u64).for_each(|n| builder.add(&Document::new().set("a", n / 10)).unwrap());
         let reader = reader_of([builder]);
         let plan = Plan::new(&Filter::All, reader.schema()).unwrap();
         for (doc, expected) in [(40_000, 3), (49_998, 1), (49_999, 0), (u32::MAX, 0)] {
-            let cursor = Cursor { keys: Vec::new(), partition: "0".into(), doc };
-            let request = PageRequest { order: &[], k: 3, after: Some(&cursor), count: false };
+            let token = PageToken { keys: Vec::new(), partition: "0".into(), doc };
+            let request = PageRequest { order: &[], k: 3, after: Some(&token), count: false };
             let (addresses, stats) =
                 reader.search_few_partitions(&plan, &request).unwrap().unwrap();
             let docs: Vec<u32> = addresses.iter().map(|address| address.1).collect();

@@ -25,6 +25,7 @@ use std::time::{Duration, SystemTime};
 
 /// Which partitions [`Collection::compact`] merges.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MergePolicy {
     /// Partitions with fewer documents are small. Others are never merged. Default: 65,536.
     pub small: u32,
@@ -53,6 +54,7 @@ impl Default for MergePolicy {
 
 /// Partitions that were merged into one, or would be.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Merge {
     /// The names of the merged partitions, in order.
     pub from: Vec<String>,
@@ -75,6 +77,36 @@ struct Candidate {
 }
 
 impl MergePolicy {
+    /// Sets the number of documents below which a partition is small.
+    pub fn small(mut self, small: u32) -> MergePolicy {
+        self.small = small;
+        self
+    }
+
+    /// Sets the maximum number of documents of a merged partition.
+    pub fn most_documents(mut self, most_documents: u32) -> MergePolicy {
+        self.most_documents = most_documents;
+        self
+    }
+
+    /// Sets the maximum total size, in bytes, of the files merged into one partition.
+    pub fn most_bytes(mut self, most_bytes: u64) -> MergePolicy {
+        self.most_bytes = most_bytes;
+        self
+    }
+
+    /// Sets the minimum number of adjacent partitions to merge.
+    pub fn at_least(mut self, at_least: usize) -> MergePolicy {
+        self.at_least = at_least;
+        self
+    }
+
+    /// Sets the minimum age of the file of a partition.
+    pub fn unchanged_for(mut self, unchanged_for: Duration) -> MergePolicy {
+        self.unchanged_for = unchanged_for;
+        self
+    }
+
     /// Selects runs to merge. No partition of a run has more documents than the others together, so
     /// a document is merged only a few times before it is in a large partition.
     fn plan(&self, all: &[Candidate]) -> Vec<Range<usize>> {
@@ -118,8 +150,8 @@ impl Collection {
     /// whose documents are in that order already are merged. Names change, and the old names stay
     /// reserved: [`Change::put`] refuses a name whose documents were merged. So set `unchanged_for`
     /// longer than a partition may stay unchanged before the program replaces or removes it. A
-    /// [`Cursor`](crate::search::Cursor) names a partition, so read all pages of a query with one
-    /// reader.
+    /// [`PageToken`](crate::search::PageToken) names a partition, so read all pages of a query with
+    /// one reader.
     pub fn compact(&self, policy: &MergePolicy, mut on_merge: impl FnMut(&Merge)) -> Result<()> {
         let mut result = Ok(());
         for run in self.runs(policy)? {

@@ -67,11 +67,7 @@ impl OpenSet {
         let Members { number, content, members, schema, opened } = set;
         let partitions = open_all(disk, locate, &members, previous, opened)?;
         let set = match members.is_empty() {
-            true => {
-                let set = CachedSet::empty(schema);
-                previous.inspect(|old| set.bundles.set_limit(old.reader.set.bundles.limit()));
-                set
-            }
+            true => CachedSet::empty(schema),
             false => {
                 let names: Vec<&str> = members.iter().map(|member| &*member.name).collect();
                 match previous {

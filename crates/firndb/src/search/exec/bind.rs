@@ -197,7 +197,7 @@ mod tests {
     use crate::search::plan::Plan;
     use crate::search::testing::{FORCED, Forced, reader_of};
     use crate::search::{
-        Cursor, Document, Field, PartitionBuilder, Query, Roles, Schema, Type, Value,
+        Document, Field, PageToken, PartitionBuilder, Query, Roles, Schema, Type, Value,
     };
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
@@ -328,8 +328,8 @@ mod tests {
         let last = [or([gt("e", 0u64), eq("b", 5u64)]), none_of([3, 5]), none_of([7, 9])];
         let filter = and([first].into_iter().chain(ranges).chain(last));
         let order = crate::search::parse_order("s", None).unwrap();
-        // The cursor adds a clause before all others.
-        let cursor = Cursor { keys: vec![Some(Value::U64(500))], partition: "0".into(), doc: 0 };
+        // The page token adds a clause before all others.
+        let token = PageToken { keys: vec![Some(Value::U64(500))], partition: "0".into(), doc: 0 };
         let mut query = Query { order, limit: Some(10), ..Query::new(filter) };
         let holds = |&i: &u64| {
             let ranges = (0..6).all(|f| (i + f) % 500 > 0);
@@ -337,7 +337,7 @@ mod tests {
         };
         let mut expected: Vec<u64> = (0..n).filter(holds).collect();
         expected.sort_by_key(|&i| rank(i));
-        for after in [None, Some(cursor)] {
+        for after in [None, Some(token)] {
             query.after = after;
             let hits = reader.search(&query).unwrap().hits;
             let found: Vec<u64> = hits.iter().map(|hit| u64::from(hit.doc)).collect();

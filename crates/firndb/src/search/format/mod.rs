@@ -19,7 +19,7 @@
 //! | 7 | runs | pairs of u32: first document, number of documents | `postings/build` |
 //! | 8 | column | packed: the ordinal of each document's key, `distinct` if none | `column` |
 //! | 9 | starts | multi-valued: `start[d] + d`, `documents + 1` increasing | `column` |
-//! | 10 | places | where each Elias-Fano list of part 4 begins | `slices` |
+//! | 10 | list offsets | where each Elias-Fano list of part 4 begins | `slices` |
 //! | 11 | points | for the first field of a point: the documents of both fields | `points` |
 //!
 //! Part 1 holds 64-bit keys as an increasing sequence. For strings and bytes it holds the sequence
@@ -110,7 +110,7 @@ pub(crate) mod part {
         "runs",
         "column",
         "starts",
-        "places",
+        "list offsets",
         "points",
     ];
 }

@@ -15,6 +15,7 @@ pub const MAX_DEPTH: usize = 128;
 /// A document matches a condition on a field if any of its values of that field does. A document
 /// without the field matches no such condition, and therefore matches the negation of each.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Filter {
     /// Every document.
     All,
@@ -38,6 +39,7 @@ pub enum Filter {
 
 /// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Op {
     /// `=`
     Eq,
@@ -132,6 +134,7 @@ pub fn not(condition: Filter) -> Filter {
 
 /// One sort key of an order. Documents without a value come last in either direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OrderBy {
     /// A sortable field.
     pub field: String,
@@ -153,6 +156,7 @@ pub fn desc(field: impl Into<String>) -> OrderBy {
 /// document number, so that pages neither overlap nor skip documents. Without an order, the
 /// tie-breakers alone define it.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Query {
     /// The documents to find.
     pub filter: Filter,
@@ -163,7 +167,7 @@ pub struct Query {
     /// The maximum number of matches to return; `None` returns all of them.
     pub limit: Option<u64>,
     /// Return only matches that follow this position in the order ("search after").
-    pub after: Option<Cursor>,
+    pub after: Option<PageToken>,
     /// Also count all matches of the filter, in the same pass. `skip`, `limit` and `after` do not
     /// change the count.
     pub count: bool,
@@ -193,9 +197,9 @@ impl Query {
         self
     }
 
-    /// Returns only matches after `cursor`, which comes from an earlier page of the same order.
-    pub fn after(mut self, cursor: Cursor) -> Query {
-        self.after = Some(cursor);
+    /// Returns only matches after `page token`, which comes from an earlier page of the same order.
+    pub fn after(mut self, token: PageToken) -> Query {
+        self.after = Some(token);
         self
     }
 
@@ -208,9 +212,10 @@ impl Query {
 
 /// A position in the order of a query: the sort keys of a hit, the name of its partition and its
 /// document number. It stays valid when partitions are replaced. [`fmt::Display`] writes it as
-/// text, [`Cursor::parse`] reads it back.
+/// text, [`PageToken::parse`] reads it back.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cursor {
+#[non_exhaustive]
+pub struct PageToken {
     /// The values of the order's fields; `None` where the document has no value.
     pub keys: Vec<Option<Value>>,
     /// Name of the partition.
@@ -281,8 +286,8 @@ impl fmt::Display for Query {
         if let Some(limit) = self.limit {
             write!(f, " limit {limit}")?;
         }
-        if let Some(cursor) = &self.after {
-            write!(f, " after {cursor}")?;
+        if let Some(token) = &self.after {
+            write!(f, " after {token}")?;
         }
         Ok(())
     }

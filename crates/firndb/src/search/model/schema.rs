@@ -10,6 +10,7 @@ use crate::{Error, Result};
 
 /// The operations that a field supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Roles {
     /// Filters and facets may use the field.
     pub filterable: bool,
@@ -54,6 +55,7 @@ impl Roles {
 
 /// A named field of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Field {
     /// Name: 1 to 255 bytes of UTF-8.
     pub name: String,
@@ -120,6 +122,7 @@ impl Field {
 
 /// How payloads are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Payload {
     /// Uncompressed. Reads borrow the payload from the mapped file without a copy.
     #[default]

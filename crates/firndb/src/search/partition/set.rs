@@ -184,13 +184,25 @@ fn map(common: &Schema, own: &Schema) -> Option<Arc<[u32]>> {
     (!identity).then(|| map.into())
 }
 
-/// The deadline, cancellation flag and number of threads of a query.
-#[derive(Clone, Default)]
+/// The default of [`QueryLimits::bundle_memory`].
+const DEFAULT_BUNDLE_MEMORY: u64 = 256 << 20;
+
+/// The deadline, cancellation flag, number of threads and memory limit of a query.
+#[derive(Clone)]
 pub(crate) struct QueryLimits {
     pub(crate) deadline: Option<Instant>,
     pub(crate) cancel: Option<Arc<AtomicBool>>,
     /// The maximum number of threads; 0 means 1.
     pub(crate) threads: usize,
+    /// Queries build no further bundle once all bundles take this many bytes.
+    pub(crate) bundle_memory: u64,
+}
+
+impl Default for QueryLimits {
+    fn default() -> QueryLimits {
+        let bundle_memory = DEFAULT_BUNDLE_MEMORY;
+        QueryLimits { deadline: None, cancel: None, threads: 0, bundle_memory }
+    }
 }
 
 impl QueryLimits {

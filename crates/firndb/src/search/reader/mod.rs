@@ -1,8 +1,9 @@
 //! The reader: runs queries on an immutable set of partitions.
 //!
-//! This file has the handle, its settings and access to hits: values, payloads, cursors. `search`
-//! runs queries: it plans the filter, chooses between partitions and bundles, and calls the
-//! collectors of `collect`. `resume` translates a cursor of another set before a page is searched.
+//! This file has the handle, its settings and access to hits: values, payloads, page tokens.
+//! `search` runs queries: it plans the filter, chooses between partitions and bundles, and calls
+//! the collectors of `collect`. `resume` translates a page token of another set before a page is
+//! searched.
 //! `fields` reads one field of many hits. `explain` reports how a query was executed.
 
 mod explain;
@@ -14,7 +15,7 @@ use crate::disk::{self, Disk};
 use crate::search::cache::cached_set::CachedSet;
 use crate::search::codec::payload::Step;
 use crate::search::collect::rank::{self, Ranks};
-use crate::search::model::query::{Cursor, Query};
+use crate::search::model::query::{PageToken, Query};
 use crate::search::model::schema::Schema;
 use crate::search::model::types::Type;
 use crate::search::model::value::Value;
@@ -43,6 +44,7 @@ pub struct Reader {
 
 /// A partition of a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PartitionInfo {
     /// The name of the partition.
     pub name: String,
@@ -63,6 +65,7 @@ pub struct Hit {
 
 /// A page of matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Page {
     /// The matches, in the order of the query.
     pub hits: Vec<Hit>,
@@ -124,20 +127,26 @@ impl Reader {
     }
 
     /// Memory, in bytes, of the bundles of small partitions that queries have built so far (see
-    /// [`Reader::limit_bundles`]).
+    /// [`Reader::with_bundle_limit`]).
     pub fn bundle_memory(&self) -> u64 {
         self.set.bundles.memory()
     }
 
-    /// Sets the memory limit, in bytes, of bundles of small partitions. It applies to all readers
-    /// of this set and of the sets that follow it. The default is 256 MiB; 0 disables bundles.
+    /// Returns a reader whose queries, and [`Reader::warm`], start to build a bundle of small
+    /// partitions only while the bundles of the set take less than this many bytes (default
+    /// 256 MiB). With 0 they build none.
+    ///
+    /// All readers of a set share its bundles and use those that exist, whatever their limits. The
+    /// limit belongs to the returned reader and its clones, not to the set: set it on each reader
+    /// that [`Collection::reader`](crate::search::Collection::reader) returns.
     ///
     /// A bundle merges in memory the index structures of small partitions (at most 32,768 documents
     /// each, about 260,000 per bundle) for the fields that queries use. Queries build bundles once
     /// they have lost about half the cost of building to running without. [`Reader::warm`] builds
     /// them beforehand.
-    pub fn limit_bundles(&self, bytes: u64) {
-        self.set.bundles.set_limit(bytes);
+    pub fn with_bundle_limit(&self, bytes: u64) -> Reader {
+        let limits = QueryLimits { bundle_memory: bytes, ..self.limits.clone() };
+        Reader { set: self.set.clone(), limits }
     }
 
     /// The value of a stored or sortable field of a hit; `None` if it has none. The smallest value
@@ -241,7 +250,7 @@ impl Reader {
     /// the last sort field is unique per document. This holds even if partitions were replaced or
     /// merged or documents moved in between. In other orders, and without an order, documents with
     /// equal keys may be repeated or omitted after their partition was replaced.
-    pub fn cursor(&self, query: &Query, hit: Hit) -> Result<Cursor> {
+    pub fn page_token(&self, query: &Query, hit: Hit) -> Result<PageToken> {
         let part = self.partition(hit)?;
         part.check(hit.doc)?;
         let mut keys = Vec::with_capacity(query.order.len());
@@ -254,7 +263,7 @@ impl Reader {
             );
         }
         let partition = self.set.names[hit.partition as usize].clone();
-        Ok(Cursor { keys, partition, doc: hit.doc })
+        Ok(PageToken { keys, partition, doc: hit.doc })
     }
 
     /// Verifies the checksums of everything queries read, builds the value statistics and bundles
@@ -275,7 +284,7 @@ impl Reader {
     }
 }
 
-/// Assigns a distinct name to each file, so that a cursor identifies its partition.
+/// Assigns a distinct name to each file, so that a page token identifies its partition.
 fn distinct_names(paths: &[&Path]) -> Result<Vec<String>> {
     let text = |name: &OsStr| name.to_string_lossy().into_owned();
     let base = |path: &Path| text(path.file_name().unwrap_or_default());

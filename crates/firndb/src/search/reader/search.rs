@@ -44,12 +44,12 @@ impl Reader {
         self.limits.check()?;
         let documents = self.set.documents;
         let order = rank::resolve(&self.set, &query.order)?;
-        if let Some(cursor) = &query.after {
-            cursor.check(&query.order)?;
+        if let Some(token) = &query.after {
+            token.check(&query.order)?;
         }
         let limit = query.limit.unwrap_or(u64::MAX);
         let k = query.skip.saturating_add(limit).min(documents) as usize;
-        let after = query.after.as_ref().map(|cursor| resume(self, query, cursor)).transpose()?;
+        let after = query.after.as_ref().map(|token| resume(self, query, token)).transpose()?;
         let (after, count) = (after.as_deref(), query.count);
         let request =
             PageRequest { order: &order, k: if limit == 0 { 0 } else { k }, after, count };
@@ -81,9 +81,9 @@ impl Reader {
         {
             return Ok((hits(addresses), 0, stats));
         }
-        let after = request.after.map(|cursor| match &view {
-            Some(view) => Cow::Owned(view.cursor(&self.set, cursor)),
-            None => Cow::Borrowed(cursor),
+        let after = request.after.map(|token| match &view {
+            Some(view) => Cow::Owned(view.page_token(&self.set, token)),
+            None => Cow::Borrowed(token),
         });
         let request = PageRequest { after: after.as_deref(), ..*request };
         let ((mut addresses, count), mut stats) = self.execute_on(set, &plan, |executor| {
@@ -149,7 +149,7 @@ impl Reader {
             left -= page.hits.len() as u64;
             match page.hits.last() {
                 Some(&last) if page.hits.len() as u64 == BATCH => {
-                    next.after = Some(self.cursor(query, last)?);
+                    next.after = Some(self.page_token(query, last)?);
                     next.skip = 0;
                 }
                 _ => return Ok(()),
@@ -320,7 +320,7 @@ impl Reader {
     /// The view with bundles for a plan that also uses the fields `more`, if there is one.
     pub(crate) fn bundle_view(&self, plan: &Plan, more: &[usize]) -> Option<Arc<BundleView>> {
         let fields = plan.leaves.iter().map(|leaf| leaf.field).chain(more.iter().copied());
-        let view = self.set.bundles.view(&self.set, fields)?;
+        let view = self.set.bundles.view(&self.set, fields, self.limits.bundle_memory)?;
         if view.set.statistics.is_above() {
             // Built once: the sets that follow share it. Damage in a partition is reported by the
             // query itself.

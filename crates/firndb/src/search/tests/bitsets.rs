@@ -125,7 +125,7 @@ fn check_queries(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
         assert!(page(query).iter().eq(ordered.iter().take(20)), "{at}");
         let query = Query::new(filter.clone()).limit(7);
         if let Some(last) = reader.search(&query).unwrap().hits.last() {
-            let after = query.clone().after(reader.cursor(&query, *last).unwrap());
+            let after = query.clone().after(reader.page_token(&query, *last).unwrap());
             assert!(page(after).iter().eq(expected.iter().skip(7).take(7)), "{at}, after");
         }
         let facet = Facet { field: "tags".into(), top: 10, disjunctive: false };

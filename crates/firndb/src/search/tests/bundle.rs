@@ -81,8 +81,8 @@ fn compare(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
     FORCED.set(Forced::default());
 }
 
-/// Compares one random query, its next pages by cursor, and the facets, groups and aggregates of
-/// its filter.
+/// Compares one random query, its next pages by page token, and the facets, groups and aggregates
+/// of its filter.
 fn compare_as_forced(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
     let filter = some_filter(rng);
     assert_eq!(bundled.count(&filter).unwrap(), plain.count(&filter).unwrap(), "{filter:?}");
@@ -102,7 +102,7 @@ fn compare_as_forced(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
         let page = bundled.search(&query).unwrap();
         assert_eq!(page, plain.search(&query).unwrap(), "{query}");
         let Some(&last) = page.hits.last() else { break };
-        query.after = Some(bundled.cursor(&query, last).unwrap());
+        query.after = Some(bundled.page_token(&query, last).unwrap());
     }
     let facet = Facet { field: "word".into(), top: 5, disjunctive: rng.below(2) == 0 };
     let facets = [facet];
@@ -120,9 +120,7 @@ fn compare_as_forced(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
 
 /// A reader of the newest set without bundles.
 fn plain(disk: &std::sync::Arc<crate::disk::SimDisk>) -> Reader {
-    let reader = open(disk).unwrap().reader();
-    reader.limit_bundles(0);
-    reader
+    open(disk).unwrap().reader().with_bundle_limit(0)
 }
 
 #[test]
@@ -295,30 +293,21 @@ fn bundles_stay_within_their_limit() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED + 2);
     let Store { collection, disk } = collection(&mut rng, &orders()[1]);
-    let (reader, plain) = (collection.reader(), plain(&disk));
-    reader.limit_bundles(1);
+    let (reader, plain) = (collection.reader().with_bundle_limit(1), plain(&disk));
+    plain.warm().unwrap();
+    assert_eq!(plain.bundle_memory(), 0);
     reader.warm().unwrap();
     let first = reader.bundle_memory();
     assert!(first > 0, "a bundle that was started below the limit is finished");
     (0..100).for_each(|_| compare(&mut rng, &reader, &plain));
     assert_eq!(reader.bundle_memory(), first);
-    reader.limit_bundles(1 << 30);
-    reader.warm().unwrap();
-    assert!(reader.bundle_memory() > first);
+    // Another handle has its own limit, and shares the bundles.
+    let other = collection.reader().with_bundle_limit(1 << 30);
+    other.warm().unwrap();
+    let all = reader.bundle_memory();
+    assert!(all > first);
+    assert_eq!(other.bundle_memory(), all);
+    reader.with_bundle_limit(0).warm().unwrap();
+    assert_eq!(reader.bundle_memory(), all, "existing bundles are kept");
     (0..100).for_each(|_| compare(&mut rng, &reader, &plain));
-}
-
-#[test]
-fn the_limit_survives_a_change_of_the_fields() {
-    let mut rng = Rng(SEED + 3);
-    let Store { collection, .. } = collection(&mut rng, &orders()[0]);
-    collection.reader().limit_bundles(0);
-    for (name, field) in [("other", "extra"), ("another", "second extra")] {
-        let schema = Schema::new([Field::new(field, Type::U64, Roles::FULL)]).unwrap();
-        let mut change = collection.change().unwrap();
-        change.put(name, PartitionBuilder::new(schema)).unwrap();
-        let reader = change.commit().unwrap();
-        reader.warm().unwrap();
-        assert_eq!(reader.bundle_memory(), 0, "after {name}");
-    }
 }

@@ -57,7 +57,7 @@ fn policy() -> MergePolicy {
     MergePolicy { small: 50, most_documents: 100, at_least: 3, ..MergePolicy::default() }
 }
 
-/// The answers of a reader: all documents in several orders, pages by cursor, counts, facets.
+/// The answers of a reader: all documents in several orders, pages by page token, counts, facets.
 fn answers(reader: &Reader) -> Result<Vec<String>> {
     let mut answers = Vec::new();
     let queries = [
@@ -73,7 +73,7 @@ fn answers(reader: &Reader) -> Result<Vec<String>> {
             let payloads = payloads.collect::<Result<Vec<_>>>()?;
             answers.push(format!("{:?} {:?}", page.count, payloads));
             let Some(last) = page.hits.get(page.hits.len() / 2) else { break };
-            query.after = Some(reader.cursor(&query, *last)?);
+            query.after = Some(reader.page_token(&query, *last)?);
         }
     }
     let facet = Facet { field: "word".into(), top: 9, disjunctive: false };

@@ -38,7 +38,7 @@ fn pages_over_files_with_the_same_name_are_complete() {
             let page = reader.search(&next).unwrap().hits;
             let Some(&last) = page.last() else { break };
             paged.extend(page);
-            next = next.after(reader.cursor(&query, last).unwrap());
+            next = next.after(reader.page_token(&query, last).unwrap());
         }
         assert_eq!(whole.len(), 30);
         assert_eq!(paged, whole, "{query}");

@@ -10,7 +10,7 @@ use crate::search::model::query::{Query, all, and, asc, between, eq, not, or};
 use crate::search::partition::Partition;
 use crate::search::simd::kernels::tests::with_each_version;
 use crate::search::testing::{FORCED, Forced, Rng};
-use crate::search::{Cursor, Filter, Hit, Reader, Type, Value, parse_query};
+use crate::search::{Filter, Hit, PageToken, Reader, Type, Value, parse_query};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::{ControlFlow, Range};
@@ -116,7 +116,7 @@ impl Drop for StopOnPanic<'_> {
 fn check_collection(seed: u64, counts: &mut Counts) {
     let mut rng = Rng(seed);
     let case = RandomCollection::new(&mut rng, Scale::of(seed));
-    let reader = case.store.collection.reader().with_threads(THREADS);
+    let mut reader = case.store.collection.reader().with_threads(THREADS);
     let whole = Query::new(Filter::All);
     {
         let _context = Context { seed, case: &case, query: &whole, text: String::new() };
@@ -124,7 +124,7 @@ fn check_collection(seed: u64, counts: &mut Counts) {
     }
     match rng.below(3) {
         0 => reader.warm().unwrap(),
-        1 => reader.limit_bundles(0),
+        1 => reader = reader.with_bundle_limit(0),
         _ => {} // bundles are built while queries run
     }
     let by_value = |part: &Partition| {
@@ -287,7 +287,7 @@ impl QueryCheck<'_> {
             }
             4 => {
                 let mut query = self.query.clone();
-                query.after = self.some_cursor(rng);
+                query.after = self.some_token(rng);
                 self.check_page(&query);
                 "search after"
             }
@@ -339,26 +339,26 @@ impl QueryCheck<'_> {
         assert_same(&page.count, &query.count.then_some(count), "count of the search");
     }
 
-    /// The cursor of some document, which need not match, or one that no document has.
-    fn some_cursor(&self, rng: &mut Rng) -> Option<Cursor> {
+    /// The page token of some document, which need not match, or one that no document has.
+    fn some_token(&self, rng: &mut Rng) -> Option<PageToken> {
         let model = &self.case.model;
         if model.hits.is_empty() {
             return None;
         }
         let hit = *rng.pick(&model.hits);
-        let mut cursor = self.reader.cursor(self.query, hit).unwrap();
-        assert_same(&cursor, &model.cursor(self.query, hit), "cursor");
-        cursor = Cursor::parse(&cursor.to_string()).unwrap();
+        let mut token = self.reader.page_token(self.query, hit).unwrap();
+        assert_same(&token, &model.page_token(self.query, hit), "page token");
+        token = PageToken::parse(&token.to_string()).unwrap();
         match rng.below(6) {
-            0 => cursor.partition = rng.text(),
-            1 => cursor.doc = rng.next() as u32,
+            0 => token.partition = rng.text(),
+            1 => token.doc = rng.next() as u32,
             2 => {
-                let other = model.cursor(self.query, *rng.pick(&model.hits));
-                cursor.keys.iter_mut().zip(other.keys).take(1).for_each(|(key, k)| *key = k);
+                let other = model.page_token(self.query, *rng.pick(&model.hits));
+                token.keys.iter_mut().zip(other.keys).take(1).for_each(|(key, k)| *key = k);
             }
             _ => {}
         }
-        Some(cursor)
+        Some(token)
     }
 
     fn check_visit(&self, stop: usize) {
@@ -443,9 +443,9 @@ impl QueryCheck<'_> {
         self.check_page(&query);
     }
 
-    /// Pages by skip or by cursor give all matches in order, each once.
+    /// Pages by skip or by page token give all matches in order, each once.
     fn check_pages(&self, rng: &mut Rng) -> &'static str {
-        let by_cursor = rng.below(2) == 0;
+        let by_token = rng.below(2) == 0;
         let whole = Query { skip: 0, limit: None, ..self.query.clone() };
         let expected = self.case.model.search(&whole);
         let size = 1 + expected.len().div_ceil(1 + rng.below(6));
@@ -454,8 +454,8 @@ impl QueryCheck<'_> {
         loop {
             let hits = self.reader.search(&page).unwrap().hits;
             let Some(last) = hits.last() else { break };
-            if by_cursor {
-                page.after = Some(self.reader.cursor(&page, *last).unwrap());
+            if by_token {
+                page.after = Some(self.reader.page_token(&page, *last).unwrap());
             } else {
                 page.skip += hits.len() as u64;
             }
@@ -463,6 +463,6 @@ impl QueryCheck<'_> {
             assert!(seen.len() <= expected.len(), "pages overlap");
         }
         assert_same(&seen, &expected, "all pages");
-        if by_cursor { "pages by cursor" } else { "pages by skip" }
+        if by_token { "pages by page token" } else { "pages by skip" }
     }
 }

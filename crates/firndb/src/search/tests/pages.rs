@@ -1,10 +1,10 @@
-//! Paging by cursor while partitions are replaced, merged and split.
+//! Paging by page token while partitions are replaced, merged and split.
 
 use super::{Store, store};
 use crate::search::model::query::{all, asc, desc};
 use crate::search::testing::Rng;
 use crate::search::{
-    Cursor, Document, Field, OrderBy, PartitionBuilder, Query, Reader, Roles, Schema, Type,
+    Document, Field, OrderBy, PageToken, PartitionBuilder, Query, Reader, Roles, Schema, Type,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,10 +28,10 @@ fn builder(ids: &[u64], prices: &Prices) -> PartitionBuilder {
     builder
 }
 
-fn ids(reader: &Reader, query: &Query) -> (Vec<u64>, Option<Cursor>) {
+fn ids(reader: &Reader, query: &Query) -> (Vec<u64>, Option<PageToken>) {
     let hits = reader.search(query).unwrap().hits;
     let id = |hit| reader.value(hit, "id").unwrap().unwrap().to_string().parse().unwrap();
-    let next = hits.last().map(|hit| reader.cursor(query, *hit).unwrap());
+    let next = hits.last().map(|hit| reader.page_token(query, *hit).unwrap());
     (hits.into_iter().map(id).collect(), next)
 }
 

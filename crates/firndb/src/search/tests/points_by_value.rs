@@ -256,10 +256,9 @@ fn queries_of_several_partitions_derive_no_keys() {
     let parts: Vec<Vec<Row>> = (0..5).map(|_| rows(&mut rng, 4_500)).collect();
     let files: Vec<Vec<u8>> = parts.iter().map(|rows| bytes(builder(schema(), rows))).collect();
     let files: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
-    let reader = reader(&files).unwrap();
-    assert!(by_value(&reader));
     // Bundles would derive keys.
-    reader.limit_bundles(0);
+    let reader = reader(&files).unwrap().with_bundle_limit(0);
+    assert!(by_value(&reader));
     reader.warm().unwrap();
     let everything = parts.concat();
     for (filter, holds) in filters(&mut rng, &everything) {
@@ -356,8 +355,7 @@ fn points_of_bundles_hold_values() {
                 !before.is_some_and(|part| has_derived_keys(&part)),
                 "the next bundle derived keys from it"
             );
-            let plain = super::open(&store.disk).unwrap().reader();
-            plain.limit_bundles(0);
+            let plain = super::open(&store.disk).unwrap().reader().with_bundle_limit(0);
             let everything = parts.concat();
             let queries = filters(&mut rng, &everything);
             for (filter, holds) in queries {

@@ -2,7 +2,7 @@
 //! obviously correct, and shares no code with the engine, not even the comparison of values. Its
 //! only preparation is to sort and number the values of a field, so that queries compare numbers.
 
-use crate::search::model::query::{Cursor, Filter, Op, OrderBy, Query};
+use crate::search::model::query::{Filter, Op, OrderBy, PageToken, Query};
 use crate::search::model::schema::Field;
 use crate::search::model::types::Type;
 use crate::search::model::value::{Value, timestamp_from_text};
@@ -164,44 +164,44 @@ impl Model {
     /// The page of a query.
     pub fn search(&self, query: &Query) -> Vec<Hit> {
         let mut found = self.ordered(query);
-        if let Some(cursor) = &query.after {
-            let cursor = self.resumed(query, cursor, &found);
-            found.retain(|&index| self.is_after(query, &cursor, index));
+        if let Some(token) = &query.after {
+            let token = self.resumed(query, token, &found);
+            found.retain(|&index| self.is_after(query, &token, index));
         }
         let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
         found.into_iter().skip(query.skip as usize).take(limit).map(|i| self.hits[i]).collect()
     }
 
-    /// The cursor to resume from. If its document no longer exists and exactly one match has its
-    /// keys, that is the cursor of this match.
-    fn resumed(&self, query: &Query, cursor: &Cursor, found: &[usize]) -> Cursor {
+    /// The page token to resume from. If its document no longer exists and exactly one match has
+    /// its keys, that is the page token of this match.
+    fn resumed(&self, query: &Query, token: &PageToken, found: &[usize]) -> PageToken {
         let text =
-            |cursor: Cursor| Cursor { partition: String::new(), doc: 0, ..cursor }.to_string();
-        let keys = text(cursor.clone());
-        let at = |&index: &usize| self.cursor(query, self.hits[index]);
-        let exists = (0..self.hits.len()).any(|index| at(&index) == *cursor);
+            |token: PageToken| PageToken { partition: String::new(), doc: 0, ..token }.to_string();
+        let keys = text(token.clone());
+        let at = |&index: &usize| self.page_token(query, self.hits[index]);
+        let exists = (0..self.hits.len()).any(|index| at(&index) == *token);
         let mut alike = found.iter().map(at).filter(|other| text(other.clone()) == keys);
         match (alike.next(), alike.next()) {
-            (Some(one), None) if !cursor.keys.is_empty() && !exists => one,
-            _ => cursor.clone(),
+            (Some(one), None) if !token.keys.is_empty() && !exists => one,
+            _ => token.clone(),
         }
     }
 
-    fn is_after(&self, query: &Query, cursor: &Cursor, index: usize) -> bool {
-        let keys: Vec<Option<&Value>> = cursor.keys.iter().map(Option::as_ref).collect();
+    fn is_after(&self, query: &Query, token: &PageToken, index: usize) -> bool {
+        let keys: Vec<Option<&Value>> = token.keys.iter().map(Option::as_ref).collect();
         let hit = self.hits[index];
         let order = order(query);
         compare_keys(&order, &self.keys(&order, index), &keys)
-            .then_with(|| self.names[hit.partition as usize].cmp(&cursor.partition))
-            .then_with(|| hit.doc.cmp(&cursor.doc))
+            .then_with(|| self.names[hit.partition as usize].cmp(&token.partition))
+            .then_with(|| hit.doc.cmp(&token.doc))
             .is_gt()
     }
 
-    pub fn cursor(&self, query: &Query, hit: Hit) -> Cursor {
+    pub fn page_token(&self, query: &Query, hit: Hit) -> PageToken {
         let keys =
             self.keys(&order(query), self.index(hit)).into_iter().map(Option::<&Value>::cloned);
         let partition = self.names[hit.partition as usize].clone();
-        Cursor { keys: keys.collect(), partition, doc: hit.doc }
+        PageToken { keys: keys.collect(), partition, doc: hit.doc }
     }
 
     pub fn facet(&self, filter: &Filter, facet: &Facet) -> FacetCounts {

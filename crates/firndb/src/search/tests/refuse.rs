@@ -106,12 +106,12 @@ fn invalid_queries_are_refused() {
     invalid(reader.aggregate(&all(), "nope"), "nope");
     let three = GroupBy { fields: vec!["n".into(); 3], aggregates: Vec::new() };
     invalid(reader.group_by(&all(), &three), "two");
-    let cursor = reader.cursor(&Query::new(all()), Hit { partition: 0, doc: 3 }).unwrap();
-    invalid(reader.search(&Query::new(all()).order_by(asc("n")).after(cursor)), "cursor");
+    let token = reader.page_token(&Query::new(all()), Hit { partition: 0, doc: 3 }).unwrap();
+    invalid(reader.search(&Query::new(all()).order_by(asc("n")).after(token)), "page token");
     for hit in [Hit { partition: 0, doc: 50 }, Hit { partition: 1, doc: 0 }] {
         invalid(reader.payload(hit), "there is no");
         invalid(reader.values(hit, "n"), "there is no");
-        invalid(reader.cursor(&Query::new(all()).order_by(asc("n")), hit), "there is no");
+        invalid(reader.page_token(&Query::new(all()).order_by(asc("n")), hit), "there is no");
     }
     invalid(reader.value(Hit { partition: 0, doc: 0 }, "tags"), "tags");
 }

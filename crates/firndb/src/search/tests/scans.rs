@@ -373,7 +373,7 @@ fn a_damaged_byte_gives_an_error_or_correct_answers() {
         let query = Query::new(lt("number", 90_000u64)).order_by(order).limit(10);
         let first = reader.search(&query)?.hits;
         let after =
-            reader.cursor(&query, *first.last().unwrap_or(&Hit { partition: 0, doc: 0 }))?;
+            reader.page_token(&query, *first.last().unwrap_or(&Hit { partition: 0, doc: 0 }))?;
         let far = query.clone().skip(250);
         Ok::<_, crate::Error>([
             first,

@@ -71,7 +71,7 @@ impl<'a> Lexer<'a> {
         self.scan(scan)
     }
 
-    /// Everything up to the next white space as one word: the form of a cursor.
+    /// Everything up to the next white space as one word: the form of a page token.
     pub fn non_space(&mut self) -> Result<Lexeme<'a>> {
         self.scan(|rest| match rest.split(char::is_whitespace).next() {
             Some(word) if !word.is_empty() => Ok((Token::Word(word), word.len())),

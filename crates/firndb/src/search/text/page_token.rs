@@ -1,4 +1,4 @@
-//! The text form of a cursor: a token that needs no escaping in a URL, a shell or a query.
+//! The text form of a page token, which needs no escaping in a URL, a shell or a query.
 //!
 //! Parts are separated by `~`: one per sort key, then the partition, then the document. A part is a
 //! letter for its kind, followed by its content:
@@ -16,13 +16,13 @@
 //! In text, ASCII letters, digits, `_` and `-` stand for themselves; any other byte is written as
 //! `.` and two hexadecimal digits. Example: `i-5~n~smoscow~ppart-0001~d17`.
 
-use crate::search::model::query::{Cursor, OrderBy};
+use crate::search::model::query::{OrderBy, PageToken};
 use crate::search::model::value::Value;
 use crate::search::text::lexer::from_hex;
 use crate::{Error, Result};
 use std::fmt;
 
-impl fmt::Display for Cursor {
+impl fmt::Display for PageToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for key in &self.keys {
             match key {
@@ -41,22 +41,22 @@ impl fmt::Display for Cursor {
     }
 }
 
-impl Cursor {
+impl PageToken {
     /// Parses the text form that `to_string` writes. `InvalidArgument` for any other text.
-    pub fn parse(text: &str) -> Result<Cursor> {
-        let cursor = || {
+    pub fn parse(text: &str) -> Result<PageToken> {
+        let token = || {
             let mut parts: Vec<&str> = text.split('~').collect();
             let doc = parts.pop()?.strip_prefix('d')?.parse().ok()?;
             let partition = String::from_utf8(unescape(parts.pop()?.strip_prefix('p')?)?).ok()?;
             let keys = parts.into_iter().map(key).collect::<Option<_>>()?;
-            Some(Cursor { keys, partition, doc })
+            Some(PageToken { keys, partition, doc })
         };
-        cursor().ok_or_else(|| {
-            Error::invalid("this is not a cursor; take it as an earlier page of the query gave it")
+        token().ok_or_else(|| {
+            Error::invalid("this is not a page token; pass it as an earlier page returned it")
         })
     }
 
-    /// `InvalidArgument` unless the cursor has one key per field of the order. Repeated fields
+    /// `InvalidArgument` unless the page token has one key per field of the order. Repeated fields
     /// count once, because they do not affect the order.
     pub(crate) fn check(&self, order: &[OrderBy]) -> Result<()> {
         let repeated = |i: usize| order[..i].iter().any(|key| key.field == order[i].field);
@@ -65,8 +65,8 @@ impl Cursor {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "the cursor has {} keys, the order has {keys}; repeat the order of the query that gave \
-             it",
+            "the page token has {} keys, the order has {keys}; repeat the order of the query that \
+             gave it",
             self.keys.len(),
         )))
     }
@@ -125,16 +125,16 @@ mod tests {
     use crate::search::testing::Rng;
 
     #[test]
-    fn cursors_round_trip_as_text() {
+    fn page_tokens_round_trip_as_text() {
         let mut rng = Rng(0xC0_2502);
         println!("seed {:#x}", rng.0);
         for _ in 0..10_000 {
             let types: Vec<Type> = (0..rng.below(4)).map(|_| *rng.pick(&Type::ALL)).collect();
             let key = |ty| Some(rng.value(ty)).filter(|_| rng.below(4) > 0);
             let keys = types.into_iter().map(key).collect();
-            let cursor = Cursor { keys, partition: rng.text(), doc: rng.next() as u32 };
-            let text = cursor.to_string();
-            assert_eq!(Cursor::parse(&text).unwrap(), cursor, "{text}");
+            let token = PageToken { keys, partition: rng.text(), doc: rng.next() as u32 };
+            let text = token.to_string();
+            assert_eq!(PageToken::parse(&text).unwrap(), token, "{text}");
             assert!(
                 text.chars().all(|c| c.is_ascii_alphanumeric() || "-._~".contains(c)),
                 "{text}"
@@ -143,16 +143,16 @@ mod tests {
     }
 
     #[test]
-    fn text_form_of_a_cursor() {
+    fn text_form_of_a_page_token() {
         let keys = vec![Some(Value::I64(-5)), None, Some("moscow 1".into())];
-        let cursor = Cursor { keys, partition: "part-0001".into(), doc: 17 };
-        assert_eq!(cursor.to_string(), "i-5~n~smoscow.201~ppart-0001~d17");
-        let zero = Cursor { keys: vec![Some((-0.0).into())], partition: String::new(), doc: 0 };
+        let token = PageToken { keys, partition: "part-0001".into(), doc: 17 };
+        assert_eq!(token.to_string(), "i-5~n~smoscow.201~ppart-0001~d17");
+        let zero = PageToken { keys: vec![Some((-0.0).into())], partition: String::new(), doc: 0 };
         assert_eq!(zero.to_string(), "f8000000000000000~p~d0");
     }
 
     #[test]
-    fn invalid_cursors_are_rejected() {
+    fn invalid_page_tokens_are_rejected() {
         for text in [
             "",
             "d1",
@@ -174,7 +174,7 @@ mod tests {
             "f7ff8000000000000~pa~d1",
             "pa~d1~",
         ] {
-            assert!(Cursor::parse(text).is_err(), "{text}");
+            assert!(PageToken::parse(text).is_err(), "{text}");
         }
     }
 }

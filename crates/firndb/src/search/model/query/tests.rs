@@ -16,15 +16,15 @@ fn builders_build_the_tree() {
     assert_eq!(not(exists("a")), Filter::Not(Box::new(Filter::Exists("a".into()))));
     assert_eq!(and([all()]), Filter::And(vec![Filter::All]));
     assert_eq!(or([all()]), Filter::Or(vec![Filter::All]));
-    let cursor = Cursor { keys: vec![None], partition: "p".into(), doc: 1 };
+    let token = PageToken { keys: vec![None], partition: "p".into(), doc: 1 };
     let key = desc("a");
-    let query = Query::new(all()).order_by(key.clone()).skip(1).limit(2).after(cursor.clone());
+    let query = Query::new(all()).order_by(key.clone()).skip(1).limit(2).after(token.clone());
     let expected = Query {
         filter: Filter::All,
         order: vec![key],
         skip: 1,
         limit: Some(2),
-        after: Some(cursor),
+        after: Some(token),
         count: true,
     };
     assert_eq!(query.with_count(), expected);

@@ -29,7 +29,7 @@
 use crate::search::model::names::is_keyword;
 use crate::search::model::names::shorten;
 use crate::search::model::query::MAX_DEPTH;
-use crate::search::model::query::{Cursor, Filter, OrderBy, Query};
+use crate::search::model::query::{Filter, OrderBy, PageToken, Query};
 use crate::search::model::schema::Schema;
 use crate::search::model::value::Value;
 use crate::search::text::diagnostics::suggest;
@@ -173,7 +173,7 @@ impl<'a> Parser<'a> {
 impl<'a> Parser<'a> {
     fn clauses(&mut self, query: &mut Query) -> Result<()> {
         let mut seen = Vec::new();
-        let mut cursor_span = (0, 0);
+        let mut token_span = (0, 0);
         while let Some(clause) = CLAUSES.into_iter().find(|clause| self.at(clause)) {
             let clause = if clause == "offset" { "skip" } else { clause };
             if seen.contains(&clause) {
@@ -182,8 +182,8 @@ impl<'a> Parser<'a> {
             seen.push(clause);
             if clause == "after" {
                 self.lexeme = self.lexer.non_space()?;
-                cursor_span = (self.lexeme.start, self.lexeme.end);
-                query.after = Some(self.cursor()?);
+                token_span = (self.lexeme.start, self.lexeme.end);
+                query.after = Some(self.page_token()?);
                 self.advance()?;
                 continue;
             }
@@ -197,16 +197,16 @@ impl<'a> Parser<'a> {
                 _ => query.limit = Some(self.number("limit")?),
             }
         }
-        let Some(cursor) = &query.after else { return Ok(()) };
-        cursor.check(&query.order).map_err(|e| e.with_span(cursor_span.0, cursor_span.1))
+        let Some(token) = &query.after else { return Ok(()) };
+        token.check(&query.order).map_err(|e| e.with_span(token_span.0, token_span.1))
     }
 
-    fn cursor(&self) -> Result<Cursor> {
+    fn page_token(&self) -> Result<PageToken> {
         match self.lexeme.token {
             Token::Word(word) => {
-                Cursor::parse(word).map_err(|e| e.with_span(self.lexeme.start, self.lexeme.end))
+                PageToken::parse(word).map_err(|e| e.with_span(self.lexeme.start, self.lexeme.end))
             }
-            _ => Err(self.expected("the cursor of a hit", &[])),
+            _ => Err(self.expected("the page token of a hit", &[])),
         }
     }
 

@@ -134,12 +134,12 @@ fn queries() {
     {
         assert_eq!(parse_query(text, None).unwrap(), ordered, "{text}");
     }
-    let cursor = Cursor { keys: vec![None, Some(7i64.into())], partition: "p 1".into(), doc: 3 };
-    let text = format!("a = 1 order by b desc, c after {cursor} skip 20 limit 10");
-    let continued = ordered.after(cursor);
+    let token = PageToken { keys: vec![None, Some(7i64.into())], partition: "p 1".into(), doc: 3 };
+    let text = format!("a = 1 order by b desc, c after {token} skip 20 limit 10");
+    let continued = ordered.after(token);
     assert_eq!(parse_query(&text, None).unwrap(), continued);
     assert_eq!(parse_query(&continued.to_string(), None).unwrap(), continued);
-    // A repeated field needs no key in the cursor, here as in the executor.
+    // A repeated field needs no key in the page token, here as in the executor.
     let repeated = continued.clone().order_by(asc("b"));
     assert_eq!(parse_query(&repeated.to_string(), None).unwrap(), repeated);
     let keys = parse_order(" -b ,c", None).unwrap();
@@ -225,9 +225,9 @@ const INVALID: &[(&str, &str, &str)] = &[
     ("new limit 5 skip 1 limit", "limit", "`limit` is given twice"),
     ("new skip 5 offset", "offset", "`skip` is given twice"),
     ("new order by", "", "expected the field to order by, found the end"),
-    ("new after", "", "expected the cursor of a hit, found the end"),
-    ("new after i5~q", "i5~q", "this is not a cursor; ..."),
-    ("new after i5~pa~d1", "i5~pa~d1", "the cursor has 1 keys, the order has 0; ..."),
+    ("new after", "", "expected the page token of a hit, found the end"),
+    ("new after i5~q", "i5~q", "this is not a page token; ..."),
+    ("new after i5~pa~d1", "i5~pa~d1", "the page token has 1 keys, the order has 0; ..."),
     ("nex", "nex", "there is no field `nex`; fields are `new`, ..."),
     ("all where new", "where", "expected `and`, `or`, ..."),
 ];

@@ -73,7 +73,7 @@ fn parse_all_ways(text: &str, schema: &Schema) {
             parse_filter(text, schema).err(),
             parse_query(text, schema).err(),
             parse_order(text, schema).err(),
-            Cursor::parse(text).err().map(|e| e.with_span(0, text.len())),
+            PageToken::parse(text).err().map(|e| e.with_span(0, text.len())),
         ];
         for error in errors.into_iter().flatten() {
             let (start, end) = error.span().unwrap_or_else(|| panic!("no span: {text:?}"));
