@@ -27,9 +27,7 @@ static GOLDEN: LazyLock<Golden> = LazyLock::new(|| {
     let files = place::golden_files("log");
     let dir = place::empty_dir("golden");
     files.iter().for_each(|(name, bytes)| fs::write(dir.join(name), bytes).expect("written"));
-    let mut options = Options::default();
-    options.read_only = true;
-    let store = LogStore::open(&dir, options);
+    let store = LogStore::open_read_only(&dir);
     let snapshot = store.expect("the golden store opens").snapshot();
     let keys = snapshot.keys().take(40).collect::<firndb::Result<_>>();
     Golden { files, keys: keys.expect("the golden store has keys") }
@@ -50,7 +48,7 @@ pub fn run_auxiliary(data: &[u8]) {
     match kind {
         Some(HINT) => run(&format!("segment-{:020}.hint", number.unwrap_or(1)), data),
         Some(CHECKPOINT) => run("checkpoint.firn", data),
-        _ => run("end.firn", data),
+        _ => run("durable_end.firn", data),
     }
 }
 
@@ -79,24 +77,18 @@ fn run(name: &str, data: &[u8]) {
 }
 
 fn options() -> Options {
-    let mut options = Options::default();
-    options.segment_bytes = 4 << 10;
-    options.checkpoint_bytes = 8 << 10;
-    options.background = false;
-    options
+    Options::new().segment_bytes(4 << 10).checkpoint_bytes(8 << 10).background(false)
 }
 
 /// Reads everything.
 fn read(dir: &Path, keys: &[Vec<u8>]) {
-    let mut options = options();
-    options.read_only = true;
-    let Ok(mut store) = LogStore::open(dir, options) else { return };
+    let Ok(store) = LogStore::open_with(dir, options().read_only(true)) else { return };
     for key in keys {
         let _ = (store.get(key), store.value_len(key));
     }
     let _ = (store.get_many(keys), store.len(), store.stats(), store.verify());
     let snapshot = store.snapshot();
-    for part in snapshot.parts(2) {
+    for part in snapshot.splits(2) {
         let _ = part.take(500).filter(|record| record.is_err()).count();
     }
     let _ = snapshot.keys().take(500).filter(|key| key.is_err()).count();
@@ -106,8 +98,8 @@ fn read(dir: &Path, keys: &[Vec<u8>]) {
 
 /// Writes to the store, if it opens, and checks that the writes are there after it is reopened.
 fn write(dir: &Path, keys: &[Vec<u8>]) {
-    let Ok(store) = LogStore::open(dir, options()) else { return };
-    let later = WriteOptions::ttl(Duration::from_secs(1_000_000));
+    let Ok(store) = LogStore::open_with(dir, options()) else { return };
+    let later = WriteOptions::new().ttl(Duration::from_secs(1_000_000));
     let mut is_put = store.put(b"a new key", b"its value").is_ok();
     for key in keys.iter().take(10) {
         let _ = (store.append(key, b"more"), store.put_with(key, &[7; 700], later));
@@ -120,7 +112,7 @@ fn write(dir: &Path, keys: &[Vec<u8>]) {
     is_put &= store.put(b"another", b"").is_ok();
     let _ = (store.verify(), store.stats());
     is_put &= store.close().is_ok();
-    let Ok(store) = LogStore::open(dir, options()) else { return };
+    let Ok(store) = LogStore::open_with(dir, options()) else { return };
     if let (true, Ok(value)) = (is_put, store.get(b"a new key")) {
         assert_eq!(value.as_deref(), Some(&b"its value"[..]), "a record that was put is lost");
     }

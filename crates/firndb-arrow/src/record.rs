@@ -5,11 +5,11 @@
 //! [`Decoder`](crate::avro::Decoder) decodes them.
 //!
 //! ```
-//! use firndb::log::{LogStore, Options};
+//! use firndb::log::LogStore;
 //! use firndb_arrow::record::{KeyValues, log_batches};
 //!
 //! # let dir = std::env::temp_dir().join(format!("firndb-arrow-doc-{}", std::process::id()));
-//! let store = LogStore::open(&dir, Options::default())?;
+//! let store = LogStore::open(&dir)?;
 //! store.put(b"k", b"v")?;
 //! for batch in log_batches(&store.snapshot(), 1024) {
 //!     let batch = batch?;

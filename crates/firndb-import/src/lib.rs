@@ -5,7 +5,7 @@
 //! The directory of the other engine is never written to.
 //!
 //! ```no_run
-//! use firndb::log::{LogStore, Options};
+//! use firndb::log::LogStore;
 //! use firndb_import::halodb::HaloDb;
 //!
 //! let halodb = HaloDb::open("/var/lib/users")?;
@@ -13,7 +13,7 @@
 //! if report.is_incomplete() {
 //!     eprintln!("{} keys are lost", report.lost_keys());
 //! }
-//! let store = LogStore::open(std::path::Path::new("users"), Options::default())?;
+//! let store = LogStore::open(std::path::Path::new("users"))?;
 //! let mut records = halodb.records();
 //! while let Some((key, value)) = records.next_record()? {
 //!     store.put(key, value)?;

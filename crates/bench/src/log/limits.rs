@@ -6,7 +6,7 @@
 //! 3. One writer and sixteen writers put with `sync`, alternately.
 
 use crate::units::time;
-use firndb::log::{LogStore, Options as StoreOptions, WriteOptions};
+use firndb::log::{LogStore, WriteOptions};
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::log::{Histogram, Records, Workload, key};
 use firndb_bench_protocol::rng::Rng;
@@ -76,7 +76,7 @@ pub fn run(options: &Options) -> Result<String> {
         return Err("the filling process reported nothing".into());
     };
     let start = Instant::now();
-    let store = LogStore::open(&options.dir, StoreOptions::default())?;
+    let store = LogStore::open(&options.dir)?;
     let killed = start.elapsed().as_nanos() as f64;
     if store.len() != options.records {
         return Err(format!("{} keys after the kill", store.len()).into());
@@ -123,7 +123,7 @@ pub fn run(options: &Options) -> Result<String> {
 /// line when it starts to update.
 pub fn fill_and_update(dir: &Path, count: u64) -> Result<()> {
     let records = Records { workload: Workload::Small, count };
-    let store = LogStore::open(dir, StoreOptions::default())?;
+    let store = LogStore::open(dir)?;
     let (mut value, mut times, mut rng) = (Vec::new(), Histogram::new(), Rng::new(3, 0, 0));
     let (sleeper, taken) = (Sleeper::start(), stolen());
     let mut put = |store: &LogStore, number, version, times: &mut Histogram| -> Result<()> {
@@ -145,7 +145,7 @@ pub fn fill_and_update(dir: &Path, count: u64) -> Result<()> {
     let key_bytes = stats.index_bytes as f64 / stats.keys as f64;
     store.close()?;
     let start = Instant::now();
-    let store = LogStore::open(dir, StoreOptions::default())?;
+    let store = LogStore::open(dir)?;
     let reopen = start.elapsed().as_nanos();
     let (p999, max, removed) = (times.quantile(0.999), times.quantile(1.0), stats.segments_removed);
     println!("{rate}\t{p999}\t{max}\t{late}\t{taken}\t{removed}\t{key_bytes}\t{reopen}\nupdating");

@@ -1,6 +1,6 @@
 //! FirnDB's LogStore as an engine of the benchmark.
 
-use firndb::log::{LogStore, Options};
+use firndb::log::LogStore;
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::log::{Engine, Handle, Key, Records, Store};
 use std::path::Path;
@@ -16,7 +16,7 @@ impl Engine for Ours {
     }
 
     fn open(&self, _: &Records, dir: &Path) -> Result<Opened> {
-        Ok(Opened(LogStore::open(dir, Options::default())?))
+        Ok(Opened(LogStore::open(dir)?))
     }
 }
 
@@ -32,7 +32,7 @@ impl Store for Opened {
 
     fn written(&self) -> Option<u64> {
         let stats = self.0.stats();
-        Some(stats.log_bytes + stats.moved_bytes + stats.upkeep_bytes)
+        Some(stats.log_bytes + stats.moved_bytes + stats.maintenance_bytes)
     }
 
     fn close(self) -> Result<()> {

@@ -216,7 +216,7 @@ fn apply_changes(
     let mut edit = Edit::new(state, source);
     changes.into_iter().try_for_each(|change| edit.add(change))?;
     if let Some(chunk) = chunk {
-        edit.batch.delete(&chunk_key(chunk));
+        edit.batch.push_delete(&chunk_key(chunk));
     }
     edit.write(options)
 }

@@ -56,10 +56,10 @@ pub(super) fn append(
     entries: &[(Id, bool)],
 ) -> Result<()> {
     let mut head = head(log, list)?;
-    batch.put(&journal_key(list, head.journals), &encode_journal(entries));
+    batch.push_put(&journal_key(list, head.journals), &encode_journal(entries));
     head.journals += 1;
     head.entries += entries.len() as u64;
-    batch.put(&head_key(list), &encode_head(head));
+    batch.push_put(&head_key(list), &encode_head(head));
     Ok(())
 }
 
@@ -76,10 +76,10 @@ pub(super) fn compact(log: &LogStore, batch: &mut Batch, list: &[u8], ids: &[Id]
         return remove(log, batch, list);
     }
     if old.journals > 0 {
-        (0..old.journals).for_each(|n| _ = batch.delete(&journal_key(list, n)));
-        batch.put(&base_key(list), &encode_ids(ids));
+        (0..old.journals).for_each(|n| batch.push_delete(&journal_key(list, n)));
+        batch.push_put(&base_key(list), &encode_ids(ids));
         let head = Head { base: ids.len() as u64, ..Head::default() };
-        batch.put(&head_key(list), &encode_head(head));
+        batch.push_put(&head_key(list), &encode_head(head));
     }
     Ok(())
 }
@@ -87,12 +87,12 @@ pub(super) fn compact(log: &LogStore, batch: &mut Batch, list: &[u8], ids: &[Id]
 /// Removes a list, if it exists.
 pub(super) fn remove(log: &LogStore, batch: &mut Batch, list: &[u8]) -> Result<()> {
     let old = head(log, list)?;
-    (0..old.journals).for_each(|n| _ = batch.delete(&journal_key(list, n)));
+    (0..old.journals).for_each(|n| batch.push_delete(&journal_key(list, n)));
     if old.base > 0 {
-        batch.delete(&base_key(list));
+        batch.push_delete(&base_key(list));
     }
     if old != Head::default() {
-        batch.delete(&head_key(list));
+        batch.push_delete(&head_key(list));
     }
     Ok(())
 }

@@ -81,8 +81,8 @@ pub(super) fn publish(indexer: &mut Indexer) -> Result<Published> {
         }
     }
     published.version = collection.version();
-    batch.put(PUBLISHED, &encode_published(published_set(collection)));
-    batch.put(DIRTY, &encode_names(&[]));
+    batch.push_put(PUBLISHED, &encode_published(published_set(collection)));
+    batch.push_put(DIRTY, &encode_names(&[]));
     state.log.write(&batch)?;
     state.dirty.clear();
     Ok(published)

@@ -49,10 +49,11 @@ pub(super) fn resume(state: &mut State, collection: &Collection) -> Result<()> {
         let list = partition_list(state.generation, name);
         lists::remove(&state.log, &mut batch, &list)?;
     }
-    batch.put(META, &encode_meta(generation, &partitioning, &state.schema));
-    batch.put(DIRTY, &encode_names(&dirty)).delete(REPARTITION);
+    batch.push_put(META, &encode_meta(generation, &partitioning, &state.schema));
+    batch.push_put(DIRTY, encode_names(&dirty));
+    batch.push_delete(REPARTITION);
     // Every partition of the collection is dirty, so its present content may count as published.
-    batch.put(PUBLISHED, &encode_published(published_set(collection)));
+    batch.push_put(PUBLISHED, &encode_published(published_set(collection)));
     state.log.write_with(&batch, WriteOptions::sync())?;
     (state.generation, state.partitioning, state.dirty) = (generation, partitioning, dirty);
     Ok(())

@@ -14,7 +14,7 @@
 //!
 //! # fn main() -> firndb::Result<()> {
 //! # let dir = std::env::temp_dir().join(format!("firndb-log-doc-{}", std::process::id()));
-//! let store = LogStore::open(&dir, Options::default())?;
+//! let store = LogStore::open(&dir)?;
 //! store.put(b"key", b"value")?;
 //! assert_eq!(store.get(b"key")?.as_deref(), Some(&b"value"[..]));
 //!
@@ -84,6 +84,7 @@ pub use read::scan::Iter;
 pub use read::snapshot::Snapshot;
 pub use stats::{Recovery, Stats};
 pub use write::batch::Batch;
+pub use write::update::Update;
 
 /// What the rest of the crate needs in addition to the public names.
 pub(crate) mod internal {

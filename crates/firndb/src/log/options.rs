@@ -27,6 +27,7 @@ pub enum Access {
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Durability {
     /// When the operating system has it. The write survives a process crash at any moment. A power
     /// cut may lose it, together with everything written after it.
@@ -37,40 +38,26 @@ pub enum Durability {
     Sync,
 }
 
-/// How to open a store. `Options::default()` opens or creates one for reading and writing.
+/// How to open a store. The default opens or creates one for reading and writing.
 ///
 /// ```
-/// let mut options = firndb::log::Options::default();
-/// options.segment_bytes = 16 << 20;
-/// options.compaction_threshold = 0.3;
+/// use firndb::log::Options;
+///
+/// let options = Options::new().segment_bytes(16 << 20).compaction_threshold(0.3);
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
-    /// Create the store if there is none. Default: yes.
-    pub create: bool,
-    /// Open for reading only, without a lock; another process may write. Default: no.
-    pub read_only: bool,
-    /// Durability of writes that do not set one. Default: [`Durability::Os`].
-    pub durability: Durability,
-    /// Largest size of a segment file in bytes, 4 KiB to 64 MiB. A larger record gets a segment of
-    /// its own. Small stores use smaller segments. Default: 64 MiB.
-    pub segment_bytes: u64,
-    /// How records are appended. Default: [`AppendMode::Auto`], which depends on the file system.
-    pub append_mode: AppendMode,
-    /// How records are read. Default: [`Access::Map`].
-    pub access: Access,
-    /// Share of a segment that must be stale for compaction to copy the rest, 0.01 to 0.99. Write
-    /// amplification is at most about 1 / threshold. Default: 0.5.
-    pub compaction_threshold: f64,
-    /// Bytes per second that compaction may copy; 0 is no limit. Default: 0.
-    pub compaction_rate: u64,
-    /// Bytes of log between two checkpoints, which bounds what an opening after a crash has to
-    /// replay. Default: 256 MiB.
-    pub checkpoint_bytes: u64,
-    /// Do maintenance (preparing and sealing segments, checkpoints, compaction) in threads of the
-    /// store. Otherwise the program calls [`LogStore::maintain`](crate::log::LogStore::maintain).
-    /// Default: yes.
-    pub background: bool,
+    pub(crate) create: bool,
+    pub(crate) read_only: bool,
+    pub(crate) durability: Durability,
+    pub(crate) segment_bytes: u64,
+    pub(crate) append_mode: AppendMode,
+    pub(crate) access: Access,
+    pub(crate) compaction_threshold: f64,
+    pub(crate) compaction_rate: u64,
+    pub(crate) checkpoint_bytes: u64,
+    pub(crate) background: bool,
     /// Number of shards of the index, as a power of two; tests make it small.
     pub(crate) index_bits: u32,
     /// The current time in milliseconds since 1970.
@@ -107,6 +94,86 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The default options.
+    pub fn new() -> Options {
+        Options::default()
+    }
+
+    /// Create the store if there is none. Default: yes.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Options {
+        self.create = create;
+        self
+    }
+
+    /// Open for reading only, without a lock; another process may write. Default: no.
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> Options {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Durability of writes that do not set one. Default: [`Durability::Os`].
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Options {
+        self.durability = durability;
+        self
+    }
+
+    /// Largest size of a segment file in bytes, 4 KiB to 64 MiB. A larger record gets a segment of
+    /// its own. Small stores use smaller segments. Default: 64 MiB.
+    #[must_use]
+    pub fn segment_bytes(mut self, bytes: u64) -> Options {
+        self.segment_bytes = bytes;
+        self
+    }
+
+    /// How records are appended. Default: [`AppendMode::Auto`], which depends on the file system.
+    #[must_use]
+    pub fn append_mode(mut self, mode: AppendMode) -> Options {
+        self.append_mode = mode;
+        self
+    }
+
+    /// How records are read. Default: [`Access::Map`].
+    #[must_use]
+    pub fn access(mut self, access: Access) -> Options {
+        self.access = access;
+        self
+    }
+
+    /// Share of a segment that must be stale for compaction to copy the rest, 0.01 to 0.99. Write
+    /// amplification is at most about 1 / threshold. Default: 0.5.
+    #[must_use]
+    pub fn compaction_threshold(mut self, share: f64) -> Options {
+        self.compaction_threshold = share;
+        self
+    }
+
+    /// Bytes per second that compaction may copy; 0 is no limit. Default: 0.
+    #[must_use]
+    pub fn compaction_rate(mut self, bytes_per_second: u64) -> Options {
+        self.compaction_rate = bytes_per_second;
+        self
+    }
+
+    /// Bytes of log between two checkpoints, which bounds what an opening after a crash has to
+    /// replay. Default: 256 MiB.
+    #[must_use]
+    pub fn checkpoint_bytes(mut self, bytes: u64) -> Options {
+        self.checkpoint_bytes = bytes;
+        self
+    }
+
+    /// Do maintenance (preparing and sealing segments, checkpoints, compaction) in threads of the
+    /// store. Otherwise the program calls [`LogStore::maintain`](crate::log::LogStore::maintain).
+    /// Default: yes.
+    #[must_use]
+    pub fn background(mut self, background: bool) -> Options {
+        self.background = background;
+        self
+    }
+
     /// `InvalidArgument` if a value is out of range.
     pub(crate) fn check(&self) -> Result<()> {
         if !(4 << 10..=SEGMENT_MAX).contains(&self.segment_bytes) {
@@ -131,45 +198,45 @@ impl Options {
 /// use firndb::log::{Durability, Expiry, WriteOptions};
 /// use std::time::Duration;
 ///
-/// let session = WriteOptions::ttl(Duration::from_secs(3600)).with_durability(Durability::Sync);
-/// let until = WriteOptions::sync().with_expiry(Expiry::At(1_800_000_000_000));
+/// let session = WriteOptions::new().durability(Durability::Sync).ttl(Duration::from_secs(3600));
+/// let until = WriteOptions::sync().expiry(Expiry::At(1_800_000_000_000));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// When the write is acknowledged; `None` means as in the store's options.
-    pub durability: Option<Durability>,
-    /// Time to live of the records, from the moment of the write. Takes precedence over `expiry`.
-    pub ttl: Option<Duration>,
-    /// When the records expire. With `None` here and in `ttl`, a put writes records that do not
-    /// expire, and a write that changes a value (`update`, `compare_and_set`, `append`) keeps the
-    /// expiry of the record that it replaces.
-    pub expiry: Option<Expiry>,
+    pub(crate) durability: Option<Durability>,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) expiry: Option<Expiry>,
 }
 
 impl WriteOptions {
+    /// The default options: the durability of the store, and no expiry. Then a put writes records
+    /// that do not expire, and a write that changes a value (`update`, `compare_and_set`, `append`)
+    /// keeps the expiry of the record that it replaces.
+    pub fn new() -> WriteOptions {
+        WriteOptions::default()
+    }
+
     /// A write that is acknowledged when it survives a power cut.
     pub fn sync() -> WriteOptions {
-        WriteOptions::default().with_durability(Durability::Sync)
+        WriteOptions::new().durability(Durability::Sync)
     }
 
-    /// A write of records that expire after this time.
-    pub fn ttl(ttl: Duration) -> WriteOptions {
-        WriteOptions::default().with_ttl(ttl)
-    }
-
-    /// The same with this durability.
-    pub fn with_durability(self, durability: Durability) -> WriteOptions {
+    /// When the write is acknowledged. Default: as in the store's options.
+    #[must_use]
+    pub fn durability(self, durability: Durability) -> WriteOptions {
         WriteOptions { durability: Some(durability), ..self }
     }
 
-    /// The same with this time to live, which replaces any expiry set before.
-    pub fn with_ttl(self, ttl: Duration) -> WriteOptions {
+    /// Time to live of the records, from the moment of the write. Replaces an expiry set before.
+    #[must_use]
+    pub fn ttl(self, ttl: Duration) -> WriteOptions {
         WriteOptions { ttl: Some(ttl), expiry: None, ..self }
     }
 
-    /// The same with this expiry, which replaces any time to live set before.
-    pub fn with_expiry(self, expiry: Expiry) -> WriteOptions {
+    /// When the records expire. Replaces a time to live set before.
+    #[must_use]
+    pub fn expiry(self, expiry: Expiry) -> WriteOptions {
         WriteOptions { expiry: Some(expiry), ttl: None, ..self }
     }
 

@@ -4,6 +4,7 @@ use crate::disk::AppendMode;
 
 /// What an opening did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Recovery {
     /// Bytes after the end of the log that were not complete records: a torn write.
     pub dropped_bytes: u64,
@@ -19,6 +20,7 @@ pub struct Recovery {
 
 /// The state of a store at one moment. Counts begin when the store is opened.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Number of keys. A key whose record has expired counts until a write or compaction removes
     /// the record.
@@ -54,7 +56,7 @@ pub struct Stats {
     /// Bytes that compaction appended.
     pub moved_bytes: u64,
     /// Bytes of hints, checkpoints and other maintenance files.
-    pub upkeep_bytes: u64,
+    pub maintenance_bytes: u64,
     /// Backups made.
     pub backups: u64,
     /// Segments that compaction removed.

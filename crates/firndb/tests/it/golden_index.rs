@@ -55,8 +55,7 @@ fn feed(
 
 /// Small segments and no background work, so that every run writes the same files.
 fn options() -> Options {
-    let mut log = firndb::log::Options::default();
-    (log.segment_bytes, log.background) = (16 << 10, false);
+    let log = firndb::log::Options::new().segment_bytes(16 << 10).background(false);
     Options { threads: 1, log, ..Options::default() }
 }
 

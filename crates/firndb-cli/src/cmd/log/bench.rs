@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::output::{Grid, Out, plural, size, thousands, time};
 use crate::target::check_new;
 use clap::builder::RangedU64ValueParser;
-use firndb::log::{LogStore, Options, WriteOptions};
+use firndb::log::{LogStore, WriteOptions};
 use firndb::{Error, ErrorKind};
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
@@ -127,7 +127,7 @@ impl Facts {
 }
 
 fn measure(args: &Args, dir: &Path, say: impl Fn(&'static str)) -> Result<(Vec<Measured>, Facts)> {
-    let store = LogStore::open(dir, Options::default())?;
+    let store = LogStore::open(dir)?;
     let bench = Bench { args, store: &store };
     let records = u64::from(args.records);
     let mut measured = Vec::new();
@@ -155,7 +155,7 @@ fn measure(args: &Args, dir: &Path, say: impl Fn(&'static str)) -> Result<(Vec<M
     let stats = store.stats();
     store.close()?;
     let start = Instant::now();
-    let again = LogStore::open(dir, Options::default())?;
+    let again = LogStore::open(dir)?;
     let reopened = start.elapsed();
     if again.len() != records {
         return Err(wrong("the store that was opened again has another number of keys"));

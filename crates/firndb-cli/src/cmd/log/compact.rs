@@ -27,8 +27,7 @@ fn share(text: &str) -> std::result::Result<f64, String> {
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     // Disable background compaction: its segments would be missing from the count.
-    let mut options = existing();
-    options.background = false;
+    let options = existing().background(false);
     let store = open_with(&args.dir, options)?;
     let before = store.stats();
     let segments = store.compact(args.threshold)? as u64;

@@ -6,7 +6,7 @@ use super::open_to_write;
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
 use crate::output::{Out, plural, size, time};
-use firndb::log::{LogStore, Options};
+use firndb::log::LogStore;
 use firndb::{Error, ErrorKind};
 use firndb_import::halodb::HaloDb;
 use std::ffi::OsString;
@@ -137,7 +137,7 @@ fn new_store(
     fill: impl FnOnce(&LogStore) -> firndb::Result<()>,
 ) -> firndb::Result<()> {
     let staged = make_staged(path)?;
-    let made = LogStore::open(&staged, Options::default()).and_then(|store| {
+    let made = LogStore::open(&staged).and_then(|store| {
         fill(&store)?;
         store.close()?;
         // The rename replaces an empty directory, and nothing else.

@@ -282,9 +282,11 @@ impl Loading<'_> {
         expires: Option<u64>,
     ) -> firndb::Result<()> {
         // Durable in batches: the log syncs many records at once.
-        let mut options = WriteOptions::default();
-        options.ttl = self.args.writing.ttl.filter(|_| expires.is_none());
-        options.expiry = expires.map(Expiry::At);
+        let options = match (expires, self.args.writing.ttl) {
+            (Some(at), _) => WriteOptions::new().expiry(Expiry::At(at)),
+            (None, Some(ttl)) => WriteOptions::new().ttl(ttl),
+            (None, None) => WriteOptions::new(),
+        };
         let is_over = expires.is_some_and(|at| at <= now());
         let store = self.store()?;
         if is_over {

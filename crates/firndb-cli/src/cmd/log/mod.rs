@@ -90,9 +90,7 @@ impl Log {
 
 /// Opens a store for reading, while another program may be writing to it.
 fn open_to_read(dir: &Path) -> firndb::Result<LogStore> {
-    let mut options = existing();
-    options.read_only = true;
-    LogStore::open(dir, options)
+    LogStore::open_read_only(dir)
 }
 
 /// Opens an existing store for writing.
@@ -101,9 +99,7 @@ fn open_to_write(dir: &Path) -> firndb::Result<LogStore> {
 }
 
 fn existing() -> Options {
-    let mut options = Options::default();
-    options.create = false;
-    options
+    Options::new().create(false)
 }
 
 /// Opens a store for writing. Creates it if the directory is free or holds an unfinished creation.
@@ -118,7 +114,7 @@ fn open_or_create(dir: &Path) -> firndb::Result<LogStore> {
 }
 
 fn open_with(dir: &Path, options: Options) -> firndb::Result<LogStore> {
-    LogStore::open(dir, options).map_err(|e| match e.kind() {
+    LogStore::open_with(dir, options).map_err(|e| match e.kind() {
         ErrorKind::Locked => {
             let message = "another program has this store open for writing: wait until it closes \
                            the store; `get`, `scan`, `dump` and `stats` work meanwhile";
@@ -201,7 +197,7 @@ struct Writing {
 impl Writing {
     fn options(&self) -> WriteOptions {
         let options = if self.sync { WriteOptions::sync() } else { WriteOptions::default() };
-        self.ttl.map_or(options, |ttl| options.with_ttl(ttl))
+        self.ttl.map_or(options, |ttl| options.ttl(ttl))
     }
 }
 

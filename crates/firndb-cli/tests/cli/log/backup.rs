@@ -1,7 +1,7 @@
 //! backup, restore and repair --dry-run: what they refuse, and that they then change nothing.
 
 use super::{Sandbox, content, filled, texts};
-use firndb::log::{LogStore, Options};
+use firndb::log::LogStore;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -88,7 +88,7 @@ fn a_modified_backup_is_not_replaced() {
 fn an_open_backup_is_locked() {
     let sandbox = filled(10);
     sandbox.firn("log backup s b").ok();
-    let store = LogStore::open(sandbox.path("b"), Options::default()).unwrap();
+    let store = LogStore::open(sandbox.path("b")).unwrap();
     sandbox.firn("log backup s b").fails(5, "b/lock");
     drop(store);
     sandbox.firn("log backup s b").ok();

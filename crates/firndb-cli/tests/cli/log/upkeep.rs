@@ -45,9 +45,8 @@ fn compaction_reclaims_space_and_keeps_every_record() {
 fn compaction_counts_every_segment_that_it_removes() {
     // Without background compaction, which would compact some segments before the command does.
     let sandbox = Sandbox::new();
-    let mut options = Options::default();
-    options.background = false;
-    let store = LogStore::open(sandbox.path("s"), options).unwrap();
+    let options = Options::new().background(false);
+    let store = LogStore::open_with(sandbox.path("s"), options).unwrap();
     for n in 0..40_000u32 {
         store.put(format!("key-{}", n % 2000).as_bytes(), &[n as u8; 1000]).unwrap();
     }
@@ -112,7 +111,7 @@ fn damage_is_detected_and_intact_records_are_saved() {
 fn damaged_auxiliary_files_are_detected_and_repaired() {
     let sandbox = worn();
     // The hint first: a put may compact its segment, which removes it.
-    for end in [".hint", "end.firn", "checkpoint.firn"] {
+    for end in [".hint", "durable_end.firn", "checkpoint.firn"] {
         let names = fs::read_dir(sandbox.path("s")).unwrap().flatten();
         let mut names = names.map(|entry| entry.file_name().into_string().unwrap());
         let name = &*names.find(|name| name.ends_with(end)).unwrap();

@@ -4,7 +4,6 @@ use crate::bytes::inspection::{InspectedItem, Inspection};
 use crate::log::format::names::segment_number;
 use crate::log::format::segment_head::{MAGIC, SegmentHeader, VERSION};
 use crate::log::open::store::LogStore;
-use crate::log::options::Options;
 use crate::{Result, disk};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -27,7 +26,7 @@ pub(crate) fn begins_segment(head: &[u8]) -> bool {
 
 /// Opens a store for reading, next to a process that may write to it.
 pub(crate) fn open_to_read(dir: &Path) -> Result<LogStore> {
-    LogStore::open(dir, Options { read_only: true, create: false, ..Options::default() })
+    LogStore::open_read_only(dir)
 }
 
 /// Describes a store.
@@ -35,7 +34,7 @@ pub(crate) fn describe(dir: &Path) -> Result<Inspection> {
     let store = open_to_read(dir)?;
     let stats = store.stats();
     let fact = |name: &str, value: u64| (name.to_string(), value.to_string());
-    let items = store.shared.segments().into_iter().map(|segment| InspectedItem {
+    let items = store.shared().segments().into_iter().map(|segment| InspectedItem {
         name: format!("segment {}", segment.number),
         bytes: segment.capacity(),
         facts: vec![
@@ -48,7 +47,7 @@ pub(crate) fn describe(dir: &Path) -> Result<Inspection> {
         version: VERSION,
         bytes: stats.disk_bytes,
         facts: vec![
-            ("store".to_string(), format!("{:016x}", store.shared.dir.store)),
+            ("store".to_string(), format!("{:016x}", store.shared().dir.store)),
             fact("keys", stats.keys),
             fact("live bytes", stats.live_bytes),
         ],

@@ -26,7 +26,7 @@ impl LogStore {
     /// directory open. After any other error, and after a crash, the directory holds the earlier
     /// backup or the new one, and the backup can be repeated.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<Backup> {
-        update::backup(&self.shared, to.as_ref())
+        update::backup(&self.shared(), to.as_ref())
     }
 
     /// Makes a new store in `to`, a directory that is new or empty, from the backup in `from`: any

@@ -46,9 +46,9 @@ pub(crate) fn repair(
         match record.kind {
             Kind::Put => {
                 let mut batch = Batch::new();
-                batch.put(record.key, record.value);
+                batch.push_put(record.key, record.value);
                 let expiry = Expiry::of(record.expires);
-                store.write_with(&batch, WriteOptions::default().with_expiry(expiry))?;
+                store.write_with(&batch, WriteOptions::default().expiry(expiry))?;
             }
             Kind::Delete => drop(store.delete(record.key)?),
             Kind::Link | Kind::Removed => {}

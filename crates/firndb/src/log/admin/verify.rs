@@ -23,7 +23,7 @@ pub struct LogVerified {
 
 /// Verifies a store: see `LogStore::verify`.
 pub(crate) fn verify(store: &LogStore) -> Result<LogVerified> {
-    let shared = &*store.shared;
+    let shared = store.shared();
     let snapshot = store.snapshot();
     let keys = store.len();
     let mut report = LogVerified::default();

@@ -5,7 +5,7 @@
 //! segment-<20 digits>.log         a segment
 //! segment-<20 digits>.hint        the hint of a sealed segment
 //! checkpoint.firn                 the checkpoint of the index
-//! end.firn                        a position up to which the log was durable
+//! durable_end.firn                a position up to which the log was durable
 //! backup.firn                     in a backup: the segments it consists of
 //! backup-unfinished.firn          the same, while a backup or a restore is in progress
 //! lock                            the writer's lock
@@ -15,7 +15,7 @@
 use crate::disk::written_as;
 
 pub(crate) const CHECKPOINT: &str = "checkpoint.firn";
-pub(crate) const DURABLE_END: &str = "end.firn";
+pub(crate) const DURABLE_END: &str = "durable_end.firn";
 pub(crate) const BACKUP: &str = "backup.firn";
 pub(crate) const BACKUP_UNFINISHED: &str = "backup-unfinished.firn";
 pub(crate) const LOCK: &str = "lock";
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn foreign_names_are_not_known() {
-        for name in ["lock", "end.firn", ".end.firn.firndb-tmp", "backup.firn", "reserve-delete"] {
+        for name in ["lock", "durable_end.firn", ".durable_end.firn.firndb-tmp", "backup.firn", "reserve-delete"] {
             assert!(is_known(name), "{name}");
         }
         for name in [
@@ -100,8 +100,8 @@ mod tests {
             "x",
             ".lock",
             "lock.tmp",
-            "end.firn.tmp",
-            ".end.firn.tmp",
+            "durable_end.firn.tmp",
+            ".durable_end.firn.tmp",
             "..firndb-tmp",
             ".x.firndb-tmp",
         ] {

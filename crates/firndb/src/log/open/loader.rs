@@ -14,6 +14,7 @@ use crate::log::open::checkpoint_file;
 use crate::log::segments::segment::{RECORD_LINES, Segment};
 use crate::log::segments::segment_table::SegmentTable;
 use crate::log::state::lookup::{GROUP, index_full, prefetch_all};
+use std::borrow::Borrow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -31,32 +32,21 @@ struct Change<'a> {
     is_put: bool,
 }
 
-/// Fills the index.
-pub(crate) struct Loader {
+/// Fills the index, which it owns when a store is opened, and borrows when one is refreshed.
+pub(crate) struct Loader<I> {
     pub(crate) id: u64,
     bits: u32,
-    pub(crate) index: Index,
+    pub(crate) index: I,
     pub(crate) writer: IndexWriter,
     pub(crate) table: SegmentTable<Segment>,
     pub(crate) hinted: u64,
     pub(crate) scanned: u64,
 }
 
-impl Loader {
-    pub(crate) fn new(id: u64, bits: u32) -> Loader {
+impl Loader<Index> {
+    pub(crate) fn new(id: u64, bits: u32) -> Loader<Index> {
         let (index, writer) = create(bits);
         Loader { id, bits, index, writer, table: SegmentTable::default(), hinted: 0, scanned: 0 }
-    }
-
-    /// Continues with an index that was filled before.
-    pub(crate) fn over(
-        id: u64,
-        index: Index,
-        writer: IndexWriter,
-        table: SegmentTable<Segment>,
-    ) -> Loader {
-        let bits = index.shards().ilog2();
-        Loader { id, bits, index, writer, table, hinted: 0, scanned: 0 }
     }
 
     /// Fills the index from the checkpoint for the segments that it covers, then from the hints of
@@ -103,7 +93,22 @@ impl Loader {
         }
         Ok(covered)
     }
+}
 
+impl<'a> Loader<&'a Index> {
+    /// Continues with an index that was filled before. Others may search it meanwhile.
+    pub(crate) fn over(
+        id: u64,
+        index: &'a Index,
+        writer: IndexWriter,
+        table: SegmentTable<Segment>,
+    ) -> Loader<&'a Index> {
+        let bits = index.shards().ilog2();
+        Loader { id, bits, index, writer, table, hinted: 0, scanned: 0 }
+    }
+}
+
+impl<I: Borrow<Index>> Loader<I> {
     /// Puts the entries of a segment's hint into the index, in the order of the log for each key.
     fn replay(&mut self, segment: &Arc<Segment>) -> Result<()> {
         let Some(hint) = segment.hint.get() else { return Ok(()) };
@@ -176,7 +181,7 @@ impl Loader {
     fn apply(&mut self, segment: &Segment, group: &mut Vec<Change>) -> Result<()> {
         let mut hashes = [0; GROUP];
         hashes.iter_mut().zip(group.iter()).for_each(|(hash, change)| *hash = change.hash);
-        prefetch_all(&self.index, &self.table, RECORD_LINES, &hashes[..group.len()]);
+        prefetch_all(self.index.borrow(), &self.table, RECORD_LINES, &hashes[..group.len()]);
         let unread = group.iter().filter(|change| change.key.is_none() && self.may_be(change));
         unread.for_each(|change| segment.prefetch(change.location, RECORD_LINES));
         for change in group.drain(..) {
@@ -190,7 +195,7 @@ impl Loader {
                     self.change(hash, record.key, is_put.then_some(location))?;
                 }
                 None if is_put => {
-                    self.writer.insert(&self.index, hash, location).map_err(|_| index_full())?;
+                    self.writer.insert(self.index.borrow(), hash, location).map_err(|_| index_full())?;
                 }
                 None => {}
             }
@@ -200,7 +205,7 @@ impl Loader {
 
     /// Whether there may be an entry of the same key.
     fn may_be(&self, change: &Change) -> bool {
-        self.index.find(change.hash, |_| Some(())).is_some()
+        self.index.borrow().find(change.hash, |_| Some(())).is_some()
     }
 
     /// Makes the index point to this location for a key, or removes the key.
@@ -213,13 +218,13 @@ impl Loader {
         }
         match (current, location) {
             (Some((old, _)), Some(location)) => {
-                self.writer.replace(&self.index, hash, old, location);
+                self.writer.replace(self.index.borrow(), hash, old, location);
             }
             (None, Some(location)) => {
-                self.writer.insert(&self.index, hash, location).map_err(|_| index_full())?;
+                self.writer.insert(self.index.borrow(), hash, location).map_err(|_| index_full())?;
             }
             (Some((old, _)), None) => {
-                self.writer.remove(&self.index, hash, old);
+                self.writer.remove(self.index.borrow(), hash, old);
             }
             (None, None) => {}
         }
@@ -229,7 +234,7 @@ impl Loader {
     /// RecordLocation and length of a key's record.
     fn current(&self, hash: u64, key: &[u8]) -> Result<Option<(RecordLocation, u64)>> {
         let mut buffer = Vec::new();
-        let found = self.index.find(hash, |location| {
+        let found = self.index.borrow().find(hash, |location| {
             let segment = self.table.get(location.segment())?;
             match segment.peek(segment.offset(location), &mut buffer) {
                 Ok((record, length)) => {
@@ -247,12 +252,12 @@ impl Loader {
     /// where compaction dropped the delete.
     pub(crate) fn sweep(&mut self) {
         let mut entries = Vec::new();
-        for shard in 0..self.index.shards() {
-            self.index.entries_of(shard, &mut entries);
+        for shard in 0..self.index.borrow().shards() {
+            self.index.borrow().entries_of(shard, &mut entries);
             for &(kept, location) in &entries {
                 if self.table.get(location.segment()).is_none() {
-                    let hash = kept << (u64::BITS - self.index.width());
-                    self.writer.remove(&self.index, hash, location);
+                    let hash = kept << (u64::BITS - self.index.borrow().width());
+                    self.writer.remove(self.index.borrow(), hash, location);
                 }
             }
         }

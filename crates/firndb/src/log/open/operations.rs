@@ -6,41 +6,42 @@ use crate::log::open::store::LogStore;
 use crate::log::options::WriteOptions;
 use crate::log::read::get;
 use crate::log::write::batch::{Batch, write_batch};
-use crate::log::write::{put, update};
+use crate::log::write::put;
+use crate::log::write::update::{self, Update};
 
 /// Reading.
 impl LogStore {
     /// The value of a key; `None` if it is absent.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.get_with(key, <[u8]>::to_vec)
     }
 
     /// Replaces the contents of a buffer by the value of a key. Returns `false`, and an empty
     /// buffer, if the key is absent.
-    pub fn get_into(&self, key: &[u8], buffer: &mut Vec<u8>) -> Result<bool> {
+    pub fn get_into(&self, key: impl AsRef<[u8]>, buffer: &mut Vec<u8>) -> Result<bool> {
         buffer.clear();
         Ok(self.get_with(key, |value| buffer.extend_from_slice(value))?.is_some())
     }
 
     /// Calls `read` with the value of a key, without copying it; `None` if the key is absent.
     #[inline]
-    pub fn get_with<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        get::get_with(&self.shared, key, read)
+    pub fn get_with<T>(&self, key: impl AsRef<[u8]>, read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        get::get_with(&self.shared(), key.as_ref(), read)
     }
 
     /// The values of keys, in order. Faster than one call per key: the cache misses of all keys
     /// overlap.
     pub fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
-        get::get_many(&self.shared, keys)
+        get::get_many(&self.shared(), keys)
     }
 
     /// Whether the key has a value.
-    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get_with(key, |_| ())?.is_some())
     }
 
     /// Length of the value of a key in bytes; `None` if the key is absent.
-    pub fn value_len(&self, key: &[u8]) -> Result<Option<u64>> {
+    pub fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
         self.get_with(key, |value| value.len() as u64)
     }
 
@@ -50,7 +51,7 @@ impl LogStore {
     /// If the clock is set back, records live longer, and one that had expired may be shown again;
     /// if it is set forward, records expire early. Neither ever shows an older value of a key than
     /// the newest one.
-    pub fn expiry(&self, key: &[u8]) -> Result<Option<Expiry>> {
+    pub fn expiry(&self, key: impl AsRef<[u8]>) -> Result<Option<Expiry>> {
         self.get_entry_with(key, |entry| entry.expiry)
     }
 
@@ -58,10 +59,10 @@ impl LogStore {
     /// `None` if the key is absent.
     pub fn get_entry_with<T>(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         read: impl FnOnce(Entry<'_>) -> T,
     ) -> Result<Option<T>> {
-        get::get_entry_with(&self.shared, key, read)
+        get::get_entry_with(&self.shared(), key.as_ref(), read)
     }
 }
 
@@ -69,39 +70,40 @@ impl LogStore {
 impl LogStore {
     /// Sets the value of a key. The record does not expire, even if the key's old record did.
     ///
-    /// A key has at most 65,536 bytes, a value at most 4 GiB - 1. An error of kind `Io` for lack of
+    /// Returns once the record survives a process crash; with [`Durability::Sync`](crate::log::Durability::Sync), once it survives
+    /// power loss. A key has at most 65,536 bytes, a value at most 4 GiB - 1. An error of kind `Io` for lack of
     /// space leaves the store unchanged and open for writing.
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.put_with(key, value, WriteOptions::default())
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(key, value, WriteOptions::new())
     }
 
     /// [`LogStore::put`] with its own durability or expiry.
-    pub fn put_with(&self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
-        put::put(&self.shared, key, value, options)
+    pub fn put_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
+        put::put(&self.shared(), key.as_ref(), value.as_ref(), options)
     }
 
     /// Removes a key. Returns `false` if it is absent. Then nothing is written, except for a key
     /// whose record has expired: it is removed for good, so that a clock that is set back does not
     /// show it again.
-    pub fn delete(&self, key: &[u8]) -> Result<bool> {
-        self.delete_with(key, WriteOptions::default())
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.delete_with(key, WriteOptions::new())
     }
 
     /// [`LogStore::delete`] with its own durability.
-    pub fn delete_with(&self, key: &[u8], options: WriteOptions) -> Result<bool> {
-        put::delete(&self.shared, key, options)
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<bool> {
+        put::delete(&self.shared(), key.as_ref(), options)
     }
 
     /// Applies all changes of a batch, or none; also after a crash, and in snapshots. A key that is
     /// in the batch twice gets the later change.
     pub fn write(&self, batch: &Batch) -> Result<()> {
-        self.write_with(batch, WriteOptions::default())
+        self.write_with(batch, WriteOptions::new())
     }
 
     /// [`LogStore::write`] with its own durability, or an expiry for the puts that do not set one.
     /// All times to live count from the same moment.
     pub fn write_with(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
-        write_batch(&self.shared, batch, options)
+        write_batch(&self.shared(), batch, options)
     }
 
     /// Replaces the value of a key by the result of `change`, atomically; `None` means an absent
@@ -111,63 +113,85 @@ impl LogStore {
     /// `change` is called again if another write changes the key meanwhile.
     pub fn update(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
     ) -> Result<Option<Vec<u8>>> {
-        let written = self.update_with(key, WriteOptions::default(), |old| Some(change(old)))?;
-        Ok(written.flatten())
+        match self.update_with(key, WriteOptions::new(), |old| change(old).into())? {
+            Update::Put(value) => Ok(Some(value)),
+            Update::Keep | Update::Delete => Ok(None),
+        }
     }
 
-    /// [`LogStore::update`] with its own durability or expiry, and with a `change` that may return
-    /// `None` to leave the key as it is; then nothing is written and the result is `None`.
+    /// [`LogStore::update`] with its own durability or expiry, and with a `change` that may also
+    /// leave the key as it is. Returns what `change` returned when it took effect.
+    ///
+    /// ```
+    /// # use firndb::log::{LogStore, Update, WriteOptions};
+    /// # fn counted(store: &LogStore) -> firndb::Result<()> {
+    /// // Increments a counter that exists.
+    /// let updated = store.update_with("counter", WriteOptions::sync(), |old| match old {
+    ///     Some([n]) if *n < 255 => Update::Put(vec![n + 1]),
+    ///     _ => Update::Keep,
+    /// })?;
+    /// # assert_eq!(updated, Update::Keep);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn update_with(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         options: WriteOptions,
-        change: impl FnMut(Option<&[u8]>) -> Option<Option<Vec<u8>>>,
-    ) -> Result<Option<Option<Vec<u8>>>> {
-        update::update(&self.shared, key, options, change)
+        change: impl FnMut(Option<&[u8]>) -> Update,
+    ) -> Result<Update> {
+        update::update(&self.shared(), key.as_ref(), options, change)
     }
 
     /// Sets the value of a key if it is `expected` now (`None`: absent). Returns whether it did.
     /// `new` is `None` to remove the key. The record keeps its expiry.
     pub fn compare_and_set(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<bool> {
-        self.compare_and_set_with(key, expected, new, WriteOptions::default())
+        self.compare_and_set_with(key, expected, new, WriteOptions::new())
     }
 
     /// [`LogStore::compare_and_set`] with its own durability or expiry.
     pub fn compare_and_set_with(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
         options: WriteOptions,
     ) -> Result<bool> {
-        let change = |old: Option<&[u8]>| (old == expected).then(|| new.map(<[u8]>::to_vec));
-        Ok(self.update_with(key, options, change)?.is_some())
+        let change = |old: Option<&[u8]>| match old == expected {
+            true => Update::from(new.map(<[u8]>::to_vec)),
+            false => Update::Keep,
+        };
+        Ok(self.update_with(key, options, change)? != Update::Keep)
     }
 
     /// Sets the value of a key if it is absent. Returns whether it did. The record does not expire.
-    pub fn put_if_absent(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.compare_and_set(key, None, Some(value))
+    pub fn put_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+        self.compare_and_set(key, None, Some(value.as_ref()))
     }
 
     /// Appends bytes to the value of a key, which is empty if the key is absent. Returns the new
     /// length. The whole value is written again. The record keeps its expiry.
-    pub fn append(&self, key: &[u8], bytes: &[u8]) -> Result<u64> {
-        self.append_with(key, bytes, WriteOptions::default())
+    pub fn append(&self, key: impl AsRef<[u8]>, bytes: impl AsRef<[u8]>) -> Result<u64> {
+        self.append_with(key, bytes, WriteOptions::new())
     }
 
     /// [`LogStore::append`] with its own durability or expiry.
-    pub fn append_with(&self, key: &[u8], bytes: &[u8], options: WriteOptions) -> Result<u64> {
-        let longer = |old: Option<&[u8]>| Some(Some([old.unwrap_or_default(), bytes].concat()));
-        let written = self.update_with(key, options, longer)?;
-        Ok(written.flatten().map_or(0, |value| value.len() as u64))
+    pub fn append_with(&self, key: impl AsRef<[u8]>, bytes: impl AsRef<[u8]>, options: WriteOptions) -> Result<u64> {
+        let bytes = bytes.as_ref();
+        let longer =
+            |old: Option<&[u8]>| Update::Put([old.unwrap_or_default(), bytes].concat());
+        match self.update_with(key, options, longer)? {
+            Update::Put(value) => Ok(value.len() as u64),
+            Update::Keep | Update::Delete => Ok(0),
+        }
     }
 
     /// Changes when the record of a key expires, atomically, and leaves its value as it is.
@@ -175,17 +199,20 @@ impl LogStore {
     /// Returns `false` if the key is absent; then nothing is written.
     ///
     /// The record is written again, with its value. Errors are those of [`LogStore::put`].
-    pub fn set_expiry(&self, key: &[u8], expiry: Expiry) -> Result<bool> {
-        self.set_expiry_with(key, WriteOptions::default().with_expiry(expiry))
+    pub fn set_expiry(&self, key: impl AsRef<[u8]>, expiry: Expiry) -> Result<bool> {
+        self.set_expiry_with(key, WriteOptions::new().expiry(expiry))
     }
 
     /// [`LogStore::set_expiry`] to the time to live or the expiry of `options`, with its own
     /// durability. If the options set no expiry, nothing is written.
-    pub fn set_expiry_with(&self, key: &[u8], options: WriteOptions) -> Result<bool> {
+    pub fn set_expiry_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<bool> {
         if options.lifetime() == Lifetime::Unspecified {
             return self.contains(key);
         }
-        let same = |old: Option<&[u8]>| old.map(|value| Some(value.to_vec()));
-        Ok(self.update_with(key, options, same)?.is_some())
+        let same = |old: Option<&[u8]>| match old {
+            Some(value) => Update::Put(value.to_vec()),
+            None => Update::Keep,
+        };
+        Ok(self.update_with(key, options, same)? != Update::Keep)
     }
 }

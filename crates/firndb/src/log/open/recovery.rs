@@ -26,6 +26,7 @@ use crate::log::format::names::{
     CHECKPOINT, DURABLE_END, LOCK, hint_file, hint_number, segment_file, segment_or_hint_number,
 };
 use crate::log::format::segment_head::LogPosition;
+use crate::log::index::hash_index::Index;
 use crate::log::index::writer::IndexWriter;
 use crate::log::open::chain::{Chain, survey};
 use crate::log::open::loader::Loader;
@@ -111,11 +112,12 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         reserve: Reserve::default(),
         backpressure: Backpressure::default(),
         maintenance: MaintenanceState::new(checkpointed),
-        refresh_point: None,
+        refresh_point: Mutex::new(None),
     };
     if shared.options.read_only {
         let (last, index) = (recovered.last, loader.writer);
-        shared.refresh_point = Some(RefreshPoint { names, last, index });
+        let point = RefreshPoint { names, last, index, retired: Vec::new() };
+        shared.refresh_point = Mutex::new(Some(point));
     } else {
         let backup_end = unfinished_backup::backup_end(&*shared.dir.disk, dir, &names);
         shared.maintenance.backup_end = backup_end;
@@ -229,7 +231,7 @@ fn load_segments(
     chain: Chain,
     disk: &DiskRef,
     dir: &Path,
-    loader: &mut Loader,
+    loader: &mut Loader<Index>,
     options: &Options,
 ) -> Result<Recovered> {
     let (read_only, mode) = (options.read_only, options.append_mode);

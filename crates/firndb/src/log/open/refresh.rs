@@ -18,7 +18,6 @@
 use crate::log::format::names::{segment_file, segment_number};
 use crate::log::format::record::Kind;
 use crate::log::format::segment_head::{LogPosition, SegmentHeader, scan};
-use crate::log::index::writer::create;
 use crate::log::open::chain::{Chain, SegmentFile, survey};
 use crate::log::open::durable_end;
 use crate::log::open::loader::Loader;
@@ -31,7 +30,7 @@ use crate::log::state::refresh_point::RefreshPoint;
 use crate::log::state::shared::Shared;
 use crate::{ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::sync::atomic::Ordering;
 
 /// If more than this share of the log is new, and it is more than this many bytes, opening the
@@ -62,38 +61,49 @@ struct ChangedSegment {
     from: u64,
 }
 
-/// Brings a store that is open for reading only up to date. Returns `false` if it must be opened
-/// again. Until then it shows the old state, or some of the changes if there was no memory for all
-/// of them.
-pub(crate) fn catch_up(shared: &mut Shared) -> Result<bool> {
-    let Some(point) = &shared.refresh_point else { return Ok(false) };
+/// What a refresh found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refreshed {
+    /// The store shows the newest state. Says whether that differs from the state before.
+    UpToDate { has_changed: bool },
+    /// The store must be opened again.
+    MustReopen,
+}
+
+/// Brings a store that is open for reading only up to date. Other threads may read from it
+/// meanwhile. If it must be opened again, it shows the old state until then, or some of the changes
+/// if there was no memory for all of them. Calls must not overlap.
+pub(crate) fn catch_up(shared: &Shared) -> Result<Refreshed> {
+    let mut point = shared.refresh_point.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(known) = &*point else { return Ok(Refreshed::MustReopen) };
     if shared.options.access == Access::Buffered {
-        return Ok(false); // The records that were read before are not in memory to compare with.
+        // The records that were read before are not in memory to compare with.
+        return Ok(Refreshed::MustReopen);
     }
     match shared.dir.disk.check_held() {
         // Another directory is at the path now.
-        Err(e) if e.kind() == ErrorKind::Failed => return Ok(false),
+        Err(e) if e.kind() == ErrorKind::Failed => return Ok(Refreshed::MustReopen),
         checked => checked?,
     }
-    let changes = match changes_of_last(shared, point) {
-        Ok(None) => all_changes(shared, point.last),
+    let changes = match changes_of_last(shared, known) {
+        Ok(None) => all_changes(shared, known),
         // The writer may have removed a file meanwhile, or a file is damaged.
-        Err(e) if is_transient(&e) => all_changes(shared, point.last),
+        Err(e) if is_transient(&e) => all_changes(shared, known),
         changes => changes,
     };
     match changes {
-        Ok(Some(changes)) => Ok(apply(shared, changes).is_ok()),
-        Ok(None) => Ok(false),
+        Ok(Some(changes)) => Ok(apply(shared, &mut point, changes)),
+        Ok(None) => Ok(Refreshed::MustReopen),
         // The same may have happened again.
-        Err(e) if is_transient(&e) => Ok(false),
+        Err(e) if is_transient(&e) => Ok(Refreshed::MustReopen),
         Err(e) => Err(e),
     }
 }
 
-/// The changes since the log ended at `last`; `None` if it is no longer the same log, or if there
+/// The changes since the last look; `None` if it is no longer the same log, or if there
 /// are too many.
-fn all_changes(shared: &Shared, last: LogPosition) -> Result<Option<Changes>> {
-    let dir = &shared.dir;
+fn all_changes(shared: &Shared, point: &RefreshPoint) -> Result<Option<Changes>> {
+    let (dir, last) = (&shared.dir, point.last);
     let LogFiles { id, names, chain, .. } = find_log(&dir.disk, &dir.path, &shared.options)?;
     let members = chain.members()?;
     if id != dir.store || chain.last < last || is_much(&members, last) {
@@ -102,7 +112,10 @@ fn all_changes(shared: &Shared, last: LogPosition) -> Result<Option<Changes>> {
     let table = shared.lookup.segments.load();
     let mut known: BTreeMap<u64, _> = table.iter().map(|s| (s.number, s)).collect();
     // Slots of segments that are gone are not reused: the index has locations there.
-    let mut free = (0..SEGMENTS_MAX).filter(|&slot| table.get(slot).is_none());
+    let is_held = |slot: usize| {
+        point.retired.iter().any(|(its, held)| *its == slot && held.strong_count() > 0)
+    };
+    let mut free = (0..SEGMENTS_MAX).filter(|&slot| table.get(slot).is_none() && !is_held(slot));
     let mut new = Vec::new();
     for &(number, end) in &members {
         let before = known.remove(&number);
@@ -235,37 +248,45 @@ fn read_again(
     Ok(ChangedSegment { segment: Arc::new(segment), header: head.header, from })
 }
 
-/// Puts changes into the index. After an error (there is no memory for them) the index has only
-/// some of them and cannot be refreshed again.
-fn apply(shared: &mut Shared, changes: Changes) -> Result<()> {
-    let Some(mut point) = shared.refresh_point.take() else { return Ok(()) };
-    if changes.new.is_empty() && changes.gone.is_empty() {
-        (point.names, point.last) = (changes.names, changes.last);
-        shared.refresh_point = Some(point);
-        return Ok(());
+/// Puts changes into the index, which others may search meanwhile: a segment is in the table before
+/// the index has a location in it, until the index has none any more. The store must be opened
+/// again if a snapshot shows the state before, or if there is no memory for the changes.
+fn apply(shared: &Shared, point: &mut Option<RefreshPoint>, changes: Changes) -> Refreshed {
+    // No snapshot is taken meanwhile.
+    let _quiet = shared.lock_any();
+    let is_same = changes.new.is_empty() && changes.gone.is_empty();
+    if !is_same && !shared.snapshots.is_empty() {
+        return Refreshed::MustReopen;
     }
+    let Some(RefreshPoint { last, index, mut retired, .. }) = point.take() else {
+        return Refreshed::MustReopen;
+    };
+    let has_changed = last != changes.last;
     let mut table = SegmentTable::clone(&shared.lookup.segments.load());
     changes.new.iter().for_each(|new| table.put(new.segment.slot, Arc::clone(&new.segment)));
-    let (empty, _) = create(0);
-    let index = std::mem::replace(&mut shared.lookup.index, empty);
-    let mut loader = Loader::over(shared.dir.store, index, point.index, table);
-    let mut new = changes.new.iter();
-    let done = new.try_for_each(|new| {
-        let bytes = new.segment.contents()?;
-        loader.scan_from(&new.segment, &bytes, &new.header, new.from)
-    });
-    if done.is_ok() && !changes.gone.is_empty() {
-        changes.gone.iter().for_each(|&slot| drop(loader.table.take(slot)));
-        loader.sweep();
+    let mut loader = Loader::over(shared.dir.store, &shared.lookup.index, index, table);
+    if !is_same {
+        shared.lookup.segments.store(Arc::new(loader.table.clone()));
+        let scanned = changes.new.iter().try_for_each(|new| {
+            let bytes = new.segment.contents()?;
+            loader.scan_from(&new.segment, &bytes, &new.header, new.from)
+        });
+        if scanned.is_err() {
+            return Refreshed::MustReopen;
+        }
+        if !changes.gone.is_empty() {
+            retired.retain(|(_, held)| held.strong_count() > 0);
+            let gone = changes.gone.iter().filter_map(|&slot| loader.table.take(slot));
+            retired.extend(gone.map(|segment| (segment.slot, Arc::downgrade(&segment))));
+            loader.sweep();
+            shared.lookup.segments.store(Arc::new(loader.table.clone()));
+        }
+        shared.counters.keys.store(loader.writer.entries(), Ordering::Relaxed);
+        shared.counters.live_bytes.store(loader.live_bytes(), Ordering::Relaxed);
     }
-    shared.counters.keys.store(loader.writer.entries(), Ordering::Relaxed);
-    shared.counters.live_bytes.store(loader.live_bytes(), Ordering::Relaxed);
     let (names, last) = (changes.names, changes.last);
-    let point = RefreshPoint { names, last, index: loader.writer };
-    shared.refresh_point = done.is_ok().then_some(point);
-    shared.lookup.index = loader.index;
-    shared.lookup.segments.store(Arc::new(loader.table));
-    done
+    *point = Some(RefreshPoint { names, last, index: loader.writer, retired });
+    Refreshed::UpToDate { has_changed }
 }
 
 /// Whether so much was written after `last` that opening the store again is faster.

@@ -10,8 +10,10 @@ use crate::log::maintenance::compaction::{self, finish_compaction};
 use crate::log::maintenance::seal::seal_with;
 use crate::log::maintenance::steps;
 use crate::log::maintenance::threads::MaintenanceThreads;
-use crate::log::open::{recovery, refresh};
+use crate::log::open::refresh::{self, Refreshed};
+use crate::log::open::recovery;
 use crate::log::options::Options;
+use crate::log::read::scan::Iter;
 use crate::log::read::snapshot::{self, Snapshot};
 use crate::log::segments::reserve::Need;
 use crate::log::segments::segment::Segment;
@@ -21,48 +23,113 @@ use crate::log::stats::Stats;
 use crate::log::write::active_segment::drop_spare;
 use crate::log::write::settle::{lock_settled, settle_counts};
 use crate::log::write::sync::make_durable;
+use crate::sync::{Guard, Swap};
 use std::path::Path;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A key-value store in a directory: see [`crate::log`]. Any number of threads may use it at once
-/// for reading and writing. Only [`LogStore::refresh`], which changes what a handle that is open
-/// for reading only shows, needs exclusive access.
+/// A handle of a key-value store in a directory: see [`crate::log`]. Any number of threads may use
+/// it at once for reading and writing. Clones are cheap and share the store, which closes when the
+/// last of them is dropped, or for all of them with [`LogStore::close`].
+#[derive(Clone)]
 pub struct LogStore {
-    pub(crate) shared: Arc<Shared>,
-    threads: Option<MaintenanceThreads>,
+    /// The state of a store that is open for writing, where gets find it directly. `None` if the
+    /// store is open for reading only.
+    writable: Option<Arc<Shared>>,
+    handle: Arc<Handle>,
+}
+
+/// What the clones of a store share.
+struct Handle {
+    /// The state of the store. A refresh may replace it.
+    current: Swap<Shared>,
+    /// Held during a refresh.
+    refreshing: Mutex<()>,
+    threads: Mutex<Option<MaintenanceThreads>>,
+}
+
+/// The state of a store, for one call.
+pub(crate) enum SharedRef<'a> {
+    Writable(&'a Arc<Shared>),
+    ReadOnly(Guard<Arc<Shared>>),
+}
+
+impl Deref for SharedRef<'_> {
+    type Target = Arc<Shared>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Shared> {
+        match self {
+            SharedRef::Writable(shared) => shared,
+            SharedRef::ReadOnly(shared) => shared,
+        }
+    }
 }
 
 impl LogStore {
-    /// Opens the store in a directory, or creates one.
+    /// Opens the store in a directory for reading and writing, or creates one. Starts the threads
+    /// that maintain it.
     ///
-    /// Errors: `NotFound` if there is none and the options forbid creating one, `Locked` if another
-    /// process or handle has it open for writing, `Corrupt` with file and offset if durable data is
-    /// damaged.
-    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<LogStore> {
+    /// Errors: `Locked` if another process or handle has it open for writing, `Corrupt` with file
+    /// and offset if durable data is damaged.
+    pub fn open(path: impl AsRef<Path>) -> Result<LogStore> {
+        Self::open_with(path, Options::new())
+    }
+
+    /// [`LogStore::open`] with options. `NotFound` if there is no store and the options forbid
+    /// creating one; `InvalidArgument` if an option is out of range.
+    pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<LogStore> {
         Self::open_on(disk::os(), path.as_ref(), options)
     }
 
-    /// [`LogStore::open`] on any disk.
+    /// Opens a store for reading only. Another process may have it open for writing, and
+    /// [`LogStore::refresh`] shows what it wrote since. `NotFound` if there is no store.
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<LogStore> {
+        Self::open_with(path, Options::new().read_only(true))
+    }
+
+    /// [`LogStore::open_with`] on any disk.
     pub(crate) fn open_on(disk: DiskRef, path: &Path, options: Options) -> Result<LogStore> {
         options.check()?;
-        let background = options.background && !options.read_only;
+        let (is_writable, background) = (!options.read_only, options.background);
         let shared = Arc::new(recovery::open(disk, path, options)?);
-        if !shared.options.read_only {
+        if is_writable {
             match shared.hold_reserve() {
                 Err(e) if e.is_disk_full() => {} // The first write that takes space reports it.
                 held => held?,
             }
         }
-        let threads = background.then(|| MaintenanceThreads::start(&shared)).transpose()?;
-        Ok(LogStore { shared, threads })
+        let threads = is_writable && background;
+        let threads = threads.then(|| MaintenanceThreads::start(&shared)).transpose()?;
+        let handle = Handle {
+            current: Swap::new(Arc::clone(&shared)),
+            refreshing: Mutex::new(()),
+            threads: Mutex::new(threads),
+        };
+        Ok(LogStore { writable: is_writable.then_some(shared), handle: Arc::new(handle) })
+    }
+
+    /// The state of the store.
+    #[inline]
+    pub(crate) fn shared(&self) -> SharedRef<'_> {
+        match &self.writable {
+            Some(shared) => SharedRef::Writable(shared),
+            None => SharedRef::ReadOnly(self.handle.current.load()),
+        }
+    }
+
+    /// The state of a store that is open for writing.
+    #[cfg(test)]
+    pub(crate) fn writable(&self) -> &Arc<Shared> {
+        self.writable.as_ref().expect("open for writing")
     }
 
     /// Number of keys. A key whose record has expired counts until a write or compaction removes
     /// the record: nothing is written at the time of expiry.
     pub fn len(&self) -> u64 {
-        settle_counts(&self.shared);
-        self.shared.counters.keys.load(Ordering::Relaxed)
+        settle_counts(&self.shared());
+        self.shared().counters.keys.load(Ordering::Relaxed)
     }
 
     /// Whether there are no keys.
@@ -73,42 +140,59 @@ impl LogStore {
     /// The store as it is now, with every batch as a whole or not at all. Records that have expired
     /// by now are absent in the snapshot; others stay in it even when their time comes.
     pub fn snapshot(&self) -> Snapshot {
-        snapshot::take(&self.shared)
+        snapshot::take(&self.shared())
     }
 
-    /// Shows the changes of another process that writes to the store. For a store that is open for
-    /// reading only; one that is open for writing is always up to date.
+    /// All keys and values, in the order in which they are stored on disk, as they are now: see
+    /// [`Snapshot::iter`].
+    pub fn iter(&self) -> Iter<'static> {
+        self.snapshot().into_iter()
+    }
+
+    /// Shows the changes of another process that writes to the store. Returns whether there were
+    /// any. For a store that is open for reading only; one that is open for writing is always up to
+    /// date. Clones are refreshed too. Other threads may read meanwhile; they see each change when
+    /// it is applied, in the order of the log.
     ///
     /// Lists the directory and looks at the end of the log. If more was written, reads the segments
     /// that are not sealed yet and the records written since the last look, and goes once through
     /// the index in memory if segments were compacted since. If much was written, or if there are
     /// snapshots, which keep the state that they show, opens the store again. After an error the
     /// handle shows the old state, or, if there was no memory for the index, a part of the changes.
-    pub fn refresh(&mut self) -> Result<()> {
-        if let Some(shared) = Arc::get_mut(&mut self.shared)
-            && (!shared.options.read_only || refresh::catch_up(shared)?)
-        {
-            return Ok(());
+    pub fn refresh(&self) -> Result<bool> {
+        if self.writable.is_some() {
+            return Ok(false);
         }
-        let shared = &self.shared;
-        if shared.options.read_only {
-            let (disk, options) = (shared.dir.disk.clone(), shared.options.clone());
-            self.shared = Arc::new(recovery::open(disk, &shared.dir.path, options)?);
+        let refreshing = &self.handle.refreshing;
+        let _one_at_a_time = refreshing.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = self.handle.current.load_full();
+        let before = shared.seen_end();
+        match refresh::catch_up(&shared)? {
+            Refreshed::UpToDate { has_changed } => Ok(has_changed),
+            Refreshed::MustReopen => {
+                let (disk, options) = (shared.dir.disk.clone(), shared.options.clone());
+                let new = recovery::open(disk, &shared.dir.path, options)?;
+                let is_same = new.dir.store == shared.dir.store
+                    && before.is_some()
+                    && before == new.seen_end();
+                self.handle.current.store(Arc::new(new));
+                Ok(!is_same)
+            }
         }
-        Ok(())
     }
 
     /// Makes every write before this call durable.
     pub fn sync(&self) -> Result<()> {
-        let position = lock_settled(&self.shared)?.position();
-        make_durable(&self.shared, position)
+        let shared = self.shared();
+        let position = lock_settled(&shared)?.position();
+        make_durable(&shared, position)
     }
 
     /// Does one step of maintenance, if one is due, and returns whether it did: prepares the next
     /// segment, makes a sealed one durable, takes a checkpoint, or compacts a segment. A store
     /// opened with [`Options::background`] does this by itself.
     pub fn maintain(&self) -> Result<bool> {
-        steps::maintain(&self.shared)
+        steps::maintain(&self.shared())
     }
 
     /// Copies the live records of every segment of which at least this share (0 to 1) is stale, and
@@ -117,25 +201,26 @@ impl LogStore {
     ///
     /// On a full disk it uses reserved space. If that is not enough, the error is of kind `Io`.
     pub fn compact(&self, threshold: f64) -> Result<usize> {
-        compaction::compact(&self.shared, threshold)
+        compaction::compact(&self.shared(), threshold)
     }
 
     /// Stops compaction in the background after the current record. Files that it emptied and has
     /// not removed yet, at most 16, are removed by [`LogStore::resume_compaction`],
     /// [`LogStore::compact`] or a close.
     pub fn pause_compaction(&self) {
-        compaction::pause(&self.shared);
+        compaction::pause(&self.shared());
     }
 
     /// Lets compaction in the background continue.
     pub fn resume_compaction(&self) {
-        self.shared.maintenance.is_compaction_paused.store(false, Ordering::Release);
-        self.shared.wake(Task::Compact);
+        self.shared().maintenance.is_compaction_paused.store(false, Ordering::Release);
+        self.shared().wake(Task::Compact);
     }
 
     /// The size of the store and counts of its operations.
     pub fn stats(&self) -> Stats {
-        let shared = &*self.shared;
+        let shared = self.shared();
+        let shared = &**shared;
         settle_counts(shared);
         let counters = &shared.counters;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -155,38 +240,49 @@ impl LogStore {
             syncs: get(&counters.syncs),
             false_reads: get(&shared.lookup.false_reads),
             moved_bytes: get(&counters.moved_bytes),
-            upkeep_bytes: get(&shared.dir.maintenance_bytes),
+            maintenance_bytes: get(&shared.dir.maintenance_bytes),
             backups: get(&counters.backups),
             segments_removed: get(&counters.segments_removed),
             recovery: counters.recovery,
         }
     }
 
-    /// Makes everything durable and releases the lock. Dropping a store does the same, but cannot
-    /// report an error. Writes that are in progress get an error.
-    pub fn close(mut self) -> Result<()> {
-        self.shut_down()?;
+    /// Closes the store for all clones: makes everything durable, releases the lock and stops the
+    /// threads. Later writes return an error of kind `Failed`; reads of other clones and snapshots
+    /// continue to show the state at this moment. Dropping the last clone does the same, but cannot
+    /// report an error.
+    pub fn close(self) -> Result<()> {
+        self.handle.shut_down()?;
         // Another thread may have got the error of a failed write: then this call reports it too.
-        self.shared.dir.failure().map_or(Ok(()), Err)
-    }
-
-    fn shut_down(&mut self) -> Result<()> {
-        if self.shared.dir.is_forked_child() {
-            // The threads and the log are the parent's.
-            std::mem::forget(self.threads.take());
-            return Ok(());
-        }
-        if let Some(threads) = self.threads.take() {
-            threads.stop(&self.shared);
-        }
-        if self.shared.options.read_only || self.shared.dir.failed.get().is_some() {
-            return Ok(());
-        }
-        close_writer(&self.shared)
+        self.shared().dir.failure().map_or(Ok(()), Err)
     }
 }
 
-impl Drop for LogStore {
+impl Handle {
+    fn shut_down(&self) -> Result<()> {
+        let shared = self.current.load_full();
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if shared.dir.is_forked_child() {
+            // The threads and the log are the parent's.
+            std::mem::forget(threads);
+            return Ok(());
+        }
+        if let Some(threads) = threads {
+            threads.stop(&shared);
+        }
+        if shared.options.read_only {
+            return Ok(());
+        }
+        let closed = match shared.dir.failed.get() {
+            Some(_) => Ok(()),
+            None => close_writer(&shared),
+        };
+        release(&shared);
+        closed
+    }
+}
+
+impl Drop for Handle {
     fn drop(&mut self) {
         let _ = self.shut_down();
     }
@@ -194,7 +290,7 @@ impl Drop for LogStore {
 
 impl std::fmt::Debug for LogStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LogStore").field("dir", &self.shared.dir.path).finish_non_exhaustive()
+        f.debug_struct("LogStore").field("dir", &self.shared().dir.path).finish_non_exhaustive()
     }
 }
 
@@ -227,6 +323,18 @@ fn close_writer(shared: &Shared) -> Result<()> {
     }
     lock_settled(shared)?.is_closed = true;
     Ok(())
+}
+
+/// Ends all writing and lets other processes write. Maintenance that other threads are doing ends
+/// before that.
+fn release(shared: &Shared) {
+    let maintenance = &shared.maintenance;
+    let _no_compaction = maintenance.departed.lock().unwrap_or_else(PoisonError::into_inner);
+    let _no_sealing = maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(writer) = &mut *shared.lock_any() {
+        writer.is_closed = true;
+    }
+    shared.dir.unlock();
 }
 
 /// Writes the durable end, hints and a checkpoint, which make the next opening short.

@@ -6,12 +6,19 @@ use crate::log::format::record::{Kind, Record};
 use crate::log::format::segment_head::HEADER;
 use crate::log::read::snapshot::Snapshot;
 use crate::log::segments::segment::Segment;
+use std::ops::Deref;
 use std::sync::Arc;
 
 impl Snapshot {
     /// All keys and values, in the order in which they are stored on disk.
     pub fn iter(&self) -> Iter<'_> {
-        self.over(self.view.segments.in_order())
+        over(Source::Borrowed(self), self.view.segments.in_order())
+    }
+
+    /// [`Snapshot::iter`] that keeps the snapshot.
+    pub(crate) fn into_iter(self) -> Iter<'static> {
+        let segments = self.view.segments.in_order();
+        over(Source::Owned(self), segments)
     }
 
     /// All keys, without their values.
@@ -20,21 +27,39 @@ impl Snapshot {
         std::iter::from_fn(move || records.next_with(|key, _| key.to_vec()))
     }
 
-    /// All keys and values in up to `parts` iterators, for as many threads.
-    pub fn parts(&self, parts: usize) -> Vec<Iter<'_>> {
+    /// All keys and values in up to `n` iterators, for as many threads.
+    pub fn splits(&self, n: usize) -> Vec<Iter<'_>> {
         let segments = self.view.segments.in_order();
-        let size = segments.len().div_ceil(parts.max(1)).max(1);
-        segments.chunks(size).map(|some| self.over(some.to_vec())).collect()
+        let size = segments.len().div_ceil(n.max(1)).max(1);
+        segments.chunks(size).map(|some| over(Source::Borrowed(self), some.to_vec())).collect()
     }
+}
 
-    fn over(&self, segments: Vec<Arc<Segment>>) -> Iter<'_> {
-        Iter { snapshot: self, segments, next: 0, at: None, is_over: false, expired: 0 }
+fn over(source: Source<'_>, segments: Vec<Arc<Segment>>) -> Iter<'_> {
+    Iter { source, segments, next: 0, at: None, is_over: false, expired: 0 }
+}
+
+/// The snapshot of an iterator.
+enum Source<'a> {
+    Borrowed(&'a Snapshot),
+    Owned(Snapshot),
+}
+
+impl Deref for Source<'_> {
+    type Target = Snapshot;
+
+    #[inline]
+    fn deref(&self) -> &Snapshot {
+        match self {
+            Source::Borrowed(snapshot) => snapshot,
+            Source::Owned(snapshot) => snapshot,
+        }
     }
 }
 
 /// Iterates over the keys and values of a snapshot. Ends with an error at a damaged record.
 pub struct Iter<'a> {
-    snapshot: &'a Snapshot,
+    source: Source<'a>,
     segments: Vec<Arc<Segment>>,
     next: usize,
     /// Offset in the segment before `next`.
@@ -63,7 +88,7 @@ impl Iter<'_> {
             let segment = &self.segments[self.next - 1];
             let offset = segment.align(at);
             let location = segment.location(offset);
-            if at >= segment.end() || self.snapshot.view.segment(location).is_none() {
+            if at >= segment.end() || self.source.view.segment(location).is_none() {
                 self.at = None;
                 continue;
             }
@@ -78,8 +103,8 @@ impl Iter<'_> {
             self.at = Some(offset + length as u64);
             let Record { key, value, .. } = record;
             let is_newest = record.kind == Kind::Put
-                && self.snapshot.shows(self.snapshot.shared.lookup.hash(key), location);
-            if is_newest && record.is_expired(self.snapshot.now) {
+                && self.source.shows(self.source.shared.lookup.hash(key), location);
+            if is_newest && record.is_expired(self.source.now) {
                 self.expired += 1;
             } else if is_newest {
                 let expiry = Expiry::of(record.expires);

@@ -43,13 +43,13 @@ impl Drop for Snapshot {
 
 impl Snapshot {
     /// The value of a key; `None` if it was absent.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.find(key, |record| record.value.to_vec())
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.find(key.as_ref(), |record| record.value.to_vec())
     }
 
     /// The expiry of a key's record; `None` if the key was absent.
-    pub fn expiry(&self, key: &[u8]) -> Result<Option<Expiry>> {
-        self.find(key, |record| Expiry::of(record.expires))
+    pub fn expiry(&self, key: impl AsRef<[u8]>) -> Result<Option<Expiry>> {
+        self.find(key.as_ref(), |record| Expiry::of(record.expires))
     }
 
     fn find<T>(&self, key: &[u8], read: impl Fn(Record) -> T) -> Result<Option<T>> {

@@ -98,7 +98,7 @@ pub(crate) fn find<S, T>(
     shared: &Swap<SegmentTable<S>>,
     index: &Index,
     hash: u64,
-    mut accept: impl FnMut(&S, RecordLocation) -> Option<T>,
+    mut accept: impl FnMut(&Arc<S>, RecordLocation) -> Option<T>,
 ) -> Option<T> {
     loop {
         let table = shared.load();

@@ -11,7 +11,7 @@ use crate::log::segments::segment::next_number;
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The directory of an open store.
 pub(crate) struct Directory {
@@ -19,14 +19,14 @@ pub(crate) struct Directory {
     pub(crate) path: PathBuf,
     /// Id of the store. Seeds the hash of keys.
     pub(crate) store: u64,
-    /// Excludes other writers. `None` if the store is open for reading only.
-    lock: Option<Box<dyn Lock>>,
+    /// Excludes other writers. `None` if the store is open for reading only, and after a close.
+    lock: Mutex<Option<Box<dyn Lock>>>,
     fork: ForkGuard,
     /// Why nothing can be written any more.
     pub(crate) failed: OnceLock<String>,
     /// Bytes of hints, checkpoints and the like that were written.
     pub(crate) maintenance_bytes: AtomicU64,
-    /// The position in `end.firn`.
+    /// The position in `durable_end.firn`.
     durable_end: Mutex<LogPosition>,
 }
 
@@ -42,7 +42,7 @@ impl Directory {
             disk,
             path: path.to_path_buf(),
             store,
-            lock,
+            lock: Mutex::new(lock),
             fork: ForkGuard::new(),
             failed: OnceLock::new(),
             maintenance_bytes: AtomicU64::new(0),
@@ -92,8 +92,17 @@ impl Directory {
     /// one at its path. Files are found relative to the open directory, so nothing that is at that
     /// path now was touched; but the next opening would not find what is written here.
     pub(crate) fn check_lock(&self) -> Result<()> {
-        let checked = self.lock.as_ref().map_or(Ok(()), |lock| lock.check());
+        let checked = self.lock().as_ref().map_or(Ok(()), |lock| lock.check());
         checked.inspect_err(|e| self.fail(e))
+    }
+
+    /// Lets other processes write. The caller has made sure that this one no longer does.
+    pub(crate) fn unlock(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Lock>>> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the names in the directory durable. A failure is final: it is unknown which names are

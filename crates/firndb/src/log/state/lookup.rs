@@ -10,6 +10,7 @@ use crate::log::segments::segment_table::{self, SegmentTable};
 use crate::log::state::prefetch_lines::PrefetchLines;
 use crate::sync::Swap;
 use crate::{Error, ErrorKind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Keys whose memory is prefetched together: as many as a processor can wait for at once.
@@ -93,16 +94,23 @@ impl Lookup {
                             self.false_reads.fetch_add(1, Ordering::Relaxed);
                             None
                         }
-                        Err(e) => Some(Err((location, e))),
+                        Err(e) => Some(Err((location, Arc::clone(segment), e))),
                     }
                 });
             match found {
                 None => return Ok(None),
                 Some(Ok(value)) => return Ok(value),
                 // Unless the shard was rebuilt during the search and this was not the key's
-                // location.
-                Some(Err((location, error))) if self.holds(hash, location) => return Err(error),
-                Some(Err(_)) => {}
+                // location, or a refresh has replaced the segment by a longer version.
+                Some(Err((location, segment, error))) => {
+                    let table = self.segments.load();
+                    let is_same = |now: &Arc<Segment>| Arc::ptr_eq(now, &segment);
+                    if table.get(location.segment()).is_some_and(is_same)
+                        && self.holds(hash, location)
+                    {
+                        return Err(error);
+                    }
+                }
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use crate::log::format::segment_head::LogPosition;
 use crate::log::index::writer::IndexWriter;
+use crate::log::segments::segment::Segment;
+use std::sync::Weak;
 
 /// Where the next refresh continues.
 pub(crate) struct RefreshPoint {
@@ -10,4 +12,7 @@ pub(crate) struct RefreshPoint {
     /// Where the log ended.
     pub(crate) last: LogPosition,
     pub(crate) index: IndexWriter,
+    /// Segments that earlier refreshes took out of the table, by slot. A slot is used again when no
+    /// search holds its former segment: see `segments/segment_table.rs`.
+    pub(crate) retired: Vec<(usize, Weak<Segment>)>,
 }

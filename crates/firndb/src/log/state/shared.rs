@@ -2,7 +2,7 @@
 
 use crate::log::expiry::Expiry;
 use crate::log::format::record::{MAX_KEY, Record};
-use crate::log::format::segment_head::head_length;
+use crate::log::format::segment_head::{LogPosition, head_length};
 use crate::log::options::{Options, WriteOptions};
 use crate::log::segments::reserve::{Need, Reserve};
 use crate::log::segments::segment::{HEAD_SHARE, SEGMENT_MIN, Segment};
@@ -37,8 +37,8 @@ pub(crate) struct Shared {
     pub(crate) reserve: Reserve,
     pub(crate) backpressure: Backpressure,
     pub(crate) maintenance: MaintenanceState,
-    /// `None` if the store is open for writing.
-    pub(crate) refresh_point: Option<RefreshPoint>,
+    /// `None` if the store is open for writing, or must be opened again to be refreshed.
+    pub(crate) refresh_point: Mutex<Option<RefreshPoint>>,
 }
 
 /// The writer, locked.
@@ -79,6 +79,12 @@ impl Shared {
     /// Locks the writer, if there is one, whether or not anything can be written.
     pub(crate) fn lock_any(&self) -> MutexGuard<'_, Option<LogWriter>> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the log ended at the last look of a store that is open for reading only.
+    pub(crate) fn seen_end(&self) -> Option<LogPosition> {
+        let point = self.refresh_point.lock().unwrap_or_else(PoisonError::into_inner);
+        point.as_ref().map(|point| point.last)
     }
 
     /// Milliseconds since 1970.

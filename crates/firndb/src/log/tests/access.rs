@@ -66,7 +66,7 @@ fn a_reader_follows_a_writer() {
     let disk = SimDisk::new();
     let writer = open(&disk, false);
     writer.put(b"a", b"1").unwrap();
-    let mut reader = open(&disk, true);
+    let reader = open(&disk, true);
     assert_eq!(reader.get(b"a").unwrap().unwrap(), b"1");
     for n in 0..100u32 {
         writer.put(b"a", &n.to_le_bytes()).unwrap();

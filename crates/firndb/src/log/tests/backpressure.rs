@@ -37,14 +37,14 @@ fn catch_up(store: &LogStore) {
     while store.maintain().unwrap() {}
     store.roll().unwrap();
     while store.maintain().unwrap() {}
-    assert_eq!(store.shared.backpressure.behind(), 0, "{:?}", store.stats());
+    assert_eq!(store.writable().backpressure.behind(), 0, "{:?}", store.stats());
 }
 
 #[test]
 fn maintenance_catches_up_within_its_size_bound() {
     let store = open_with(false);
     fill(&store, SEGMENTS);
-    let unsealed = store.shared.backpressure.behind();
+    let unsealed = store.writable().backpressure.behind();
     assert!(unsealed > SEGMENTS as u64 / 2, "{unsealed}");
     catch_up(&store);
     let stats = store.stats();
@@ -68,25 +68,25 @@ fn needed_deletes_do_not_count_as_excess() {
 #[test]
 fn writers_continue_while_maintenance_is_stuck() {
     let store = with_threads();
-    let stuck = store.shared.maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+    let stuck = store.writable().maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
     fill(&store, SEGMENTS);
-    assert!(store.shared.backpressure.behind() > SEGMENTS as u64 / 2, "nothing could be sealed");
+    assert!(store.writable().backpressure.behind() > SEGMENTS as u64 / 2, "nothing could be sealed");
     drop(stuck);
     let started = Instant::now();
-    while store.shared.backpressure.behind() > 2 && started.elapsed() < Duration::from_secs(60) {
+    while store.writable().backpressure.behind() > 2 && started.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert!(store.shared.backpressure.behind() <= 2, "the threads of the store continue");
+    assert!(store.writable().backpressure.behind() <= 2, "the threads of the store continue");
     assert_eq!(store.get(&[2]).unwrap().map(|value| value.len()), Some(4000));
 }
 
 #[test]
 fn a_writer_that_is_far_ahead_waits_once_per_interval() {
     let store = with_threads();
-    let _stuck = store.shared.maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+    let _stuck = store.writable().maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
     fill(&store, SEGMENTS);
-    assert!(store.shared.backpressure.behind() > store.shared.backpressure.allowed());
-    let waited = || store.shared.backpressure.waited.load(Ordering::Relaxed);
+    assert!(store.writable().backpressure.behind() > store.writable().backpressure.allowed());
+    let waited = || store.writable().backpressure.waited.load(Ordering::Relaxed);
     let (mut waits, mut last) = (0, waited());
     for n in 0..400u16 {
         let started = Instant::now();
@@ -109,17 +109,17 @@ fn a_writer_that_is_far_ahead_waits_once_per_interval() {
 #[test]
 fn writers_of_a_crowded_store_wait_for_maintenance() {
     let store = with_threads();
-    let stuck = store.shared.maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+    let stuck = store.writable().maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
     fill(&store, SEGMENTS);
     let (behind, allowed) =
-        (store.shared.backpressure.behind(), store.shared.backpressure.allowed());
+        (store.writable().backpressure.behind(), store.writable().backpressure.allowed());
     assert!(behind > allowed, "{behind} segments behind, {allowed} may be");
-    store.shared.backpressure.is_crowded.store(true, Ordering::Relaxed);
+    store.writable().backpressure.is_crowded.store(true, Ordering::Relaxed);
     std::thread::scope(|scope| {
         let put = scope.spawn(|| {
             let started = Instant::now();
             store.put(b"another", b"value").unwrap();
-            (started.elapsed(), store.shared.backpressure.behind())
+            (started.elapsed(), store.writable().backpressure.behind())
         });
         // Other stores' puts return after a fiftieth of this.
         let started = Instant::now();

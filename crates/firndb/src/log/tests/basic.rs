@@ -40,7 +40,7 @@ fn writes_are_read_back_and_survive_a_reopen() {
 #[cfg(target_os = "linux")]
 fn sealed_segments_keep_no_files_open() {
     let dir = std::env::temp_dir().join(format!("firndb-log-files-{}", std::process::id()));
-    let store = LogStore::open(&dir, options()).unwrap();
+    let store = LogStore::open_with(&dir, options()).unwrap();
     for n in 0..800u32 {
         store.put(&n.to_le_bytes(), &[n as u8; 1000]).unwrap();
     }

@@ -67,7 +67,7 @@ impl Run {
                 write(Some(value), 0);
             }
             4..9 => {
-                let until = WriteOptions::default().with_expiry(Expiry::At(at));
+                let until = WriteOptions::default().expiry(Expiry::At(at));
                 store.put_with(&key, &value, until).unwrap();
                 write(Some(value), at);
             }
@@ -109,7 +109,7 @@ impl Run {
         let backup = (turn == 0).then(|| backed_up(&self.disk, &store, 1));
         match self.random.below(2u32) {
             0 => store.close().unwrap(),
-            _ => drop(store.shared.dir.failed.set("killed by a test".to_string())),
+            _ => drop(store.writable().dir.failed.set("killed by a test".to_string())),
         }
         self.disk = match turn {
             0 => backup.unwrap(),

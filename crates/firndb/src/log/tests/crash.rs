@@ -51,10 +51,10 @@ fn work(disk: &Arc<SimDisk>, seed: u64, steps: u64) -> Progress {
             7 => {
                 let mut batch = Batch::new();
                 for key in &keys[..3] {
-                    batch.put(key, &[step as u8; 100]);
+                    batch.push_put(key, &[step as u8; 100]);
                     next.insert(key.clone(), vec![step as u8; 100]);
                 }
-                batch.delete(&keys[4]);
+                batch.push_delete(&keys[4]);
                 next.remove(&keys[4]);
                 store.write_with(&batch, options)
             }

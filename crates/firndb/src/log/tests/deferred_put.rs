@@ -16,7 +16,7 @@ fn coarse() -> (Arc<SimDisk>, LogStore, [Vec<u8>; 2]) {
     active::STORE.set(Some(active::coarse(1, 5)));
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
-    let keys = (0..20u8).map(|n| vec![n]).filter(|key| store.shared.lookup.hash(key) == 0);
+    let keys = (0..20u8).map(|n| vec![n]).filter(|key| store.writable().lookup.hash(key) == 0);
     let keys: Vec<_> = keys.take(2).collect();
     (disk, store, keys.try_into().unwrap())
 }
@@ -24,14 +24,14 @@ fn coarse() -> (Arc<SimDisk>, LogStore, [Vec<u8>; 2]) {
 /// The number of buffered inserts and of displaced entries.
 fn deferred(store: &LogStore) -> (usize, usize) {
     (
-        store.shared.lookup.index.inserts.occupied().count(),
-        store.shared.lookup.index.displaced.occupied().count(),
+        store.writable().lookup.index.inserts.occupied().count(),
+        store.writable().lookup.index.displaced.occupied().count(),
     )
 }
 
 /// The number of keys without settling.
 fn counted(store: &LogStore) -> u64 {
-    store.shared.counters.keys.load(Ordering::Relaxed)
+    store.writable().counters.keys.load(Ordering::Relaxed)
 }
 
 /// Begins another segment.
@@ -190,7 +190,7 @@ fn a_put_over_a_damaged_record_that_shares_its_hash_is_read_back() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     let keys =
-        (0..40u8).map(|n| [b'k', b'e', b'y', n]).filter(|key| store.shared.lookup.hash(key) == 0);
+        (0..40u8).map(|n| [b'k', b'e', b'y', n]).filter(|key| store.writable().lookup.hash(key) == 0);
     let keys: Vec<_> = keys.take(3).collect();
     for key in &keys {
         store.put(key, &[7; 30]).unwrap();
@@ -209,8 +209,8 @@ fn a_put_over_a_damaged_record_that_shares_its_hash_is_read_back() {
 
 /// Fills the first shard of the index. Returns the number of entries of the index then.
 fn fill_shard(store: &LogStore) -> u64 {
-    let mut writer = store.shared.lock_writer().unwrap();
-    let (index, mut kept) = (&store.shared.lookup.index, 1..1 << 24);
+    let mut writer = store.writable().lock_writer().unwrap();
+    let (index, mut kept) = (&store.writable().lookup.index, 1..1 << 24);
     let mut insert =
         |n: u64| writer.index.insert(index, n << (64 - index.width()), RecordLocation::new(0, n));
     assert!(kept.any(|n| insert(n).is_err()));

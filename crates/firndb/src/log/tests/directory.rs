@@ -35,7 +35,7 @@ fn options() -> Options {
 }
 
 fn open(path: &Path) -> LogStore {
-    LogStore::open(path, options()).unwrap()
+    LogStore::open_with(path, options()).unwrap()
 }
 
 fn fill(store: &LogStore, keys: u32, value: &[u8]) -> Result<(), Error> {
@@ -135,7 +135,7 @@ fn removing_the_lock_file_does_not_unlock_the_store() {
     let first = open(&path);
     first.put(b"a", b"1").unwrap();
     fs::remove_file(path.join("lock")).unwrap();
-    let second = LogStore::open(&path, options()).unwrap_err();
+    let second = LogStore::open_with(&path, options()).unwrap_err();
     assert_eq!(second.kind(), ErrorKind::Locked, "the directory is locked as well");
     assert_stopped(first.sync());
     drop(first);
@@ -149,7 +149,7 @@ fn a_reader_finds_the_store_that_replaced_its_own() {
     let path = dir.join("store");
     open(&path).put(b"key", b"old").unwrap();
     let read_only = Options { read_only: true, ..options() };
-    let mut reader = LogStore::open(&path, read_only).unwrap();
+    let reader = LogStore::open_with(&path, read_only).unwrap();
     fs::rename(&path, dir.join("moved")).unwrap();
     reader.refresh().unwrap_err(); // There is no store at the path.
     assert_eq!(reader.get(b"key").unwrap().unwrap(), b"old");
@@ -167,7 +167,7 @@ fn a_store_is_locked_under_every_path() {
     let link = dir.join("link");
     std::os::unix::fs::symlink(&path, &link).unwrap();
     for other in [link, path.join("."), path.join("../store")] {
-        let refused = LogStore::open(&other, options()).unwrap_err();
+        let refused = LogStore::open_with(&other, options()).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Locked, "{}", other.display());
     }
     store.put(b"a", b"1").unwrap();
@@ -178,13 +178,13 @@ fn a_store_is_locked_under_every_path() {
 fn a_forked_child_reads_and_does_not_write() {
     let dir = TestDir::new("fork");
     let path = dir.join("store");
-    let store = LogStore::open(&path, Options { background: true, ..options() }).unwrap();
+    let store = LogStore::open_with(&path, Options { background: true, ..options() }).unwrap();
     fill(&store, 100, b"parent").unwrap();
     // The parent's threads continue to create other files.
     let segment = path.join("segment-00000000000000000001.log");
     let before = fs::read(&segment).unwrap();
     // Closed by the child, and later by the parent.
-    let other = LogStore::open(dir.join("other"), Options { background: true, ..options() });
+    let other = LogStore::open_with(dir.join("other"), Options { background: true, ..options() });
     let is_right = crate::disk::in_child(|| {
         drop(other);
         let refused = store.put(b"child", b"x").is_err_and(|e| e.kind() == ErrorKind::Failed)

@@ -27,7 +27,7 @@ pub(crate) fn open(disk: &Arc<SimDisk>) -> LogStore {
 }
 
 fn ttl(millis: u64) -> WriteOptions {
-    WriteOptions::ttl(Duration::from_millis(millis))
+    WriteOptions::new().ttl(Duration::from_millis(millis))
 }
 
 /// Value and expiry of a key, as every way of reading shows them.
@@ -45,7 +45,7 @@ pub(crate) fn shown(store: &LogStore, key: &[u8]) -> Option<(Vec<u8>, Expiry)> {
     let snapshot = store.snapshot();
     assert_eq!((snapshot.get(key).unwrap(), snapshot.expiry(key).unwrap()), (value, expiry));
     let mut listed = Vec::new();
-    for mut part in snapshot.parts(3) {
+    for mut part in snapshot.splits(3) {
         let entry = |e: Entry| (e.key.to_vec(), e.value.to_vec(), e.expiry);
         listed.extend(std::iter::from_fn(|| part.next_entry_with(entry)).map(Result::unwrap));
     }
@@ -74,13 +74,13 @@ fn writes_clear_keep_or_set_the_expiry() {
     assert!(!store.put_if_absent(b"k", b"z").unwrap());
     assert_eq!(expiry(b"k"), later);
     // Unless the options set one.
-    let never = WriteOptions::default().with_expiry(Expiry::Never);
+    let never = WriteOptions::default().expiry(Expiry::Never);
     store.append_with(b"k", b"1", ttl(70)).unwrap();
     assert_eq!(expiry(b"k"), Some(Expiry::At(START + 70)));
     assert!(store.compare_and_set_with(b"k", Some(b"y1"), Some(b"2"), never).unwrap());
     assert_eq!(expiry(b"k"), Some(Expiry::Never));
-    let to = WriteOptions::default().with_expiry(Expiry::At(START + 9));
-    store.update_with(b"k", to, |old| Some(old.map(<[u8]>::to_vec))).unwrap();
+    let to = WriteOptions::default().expiry(Expiry::At(START + 9));
+    store.update_with(b"k", to, |old| old.map(<[u8]>::to_vec).into()).unwrap();
     assert_eq!(expiry(b"k"), Some(Expiry::At(START + 9)));
     // A put clears it, as does a delete.
     store.put(b"k", b"3").unwrap();
@@ -115,7 +115,7 @@ fn set_expiry_changes_only_the_expiry() {
         assert!(store.set_expiry(b"k", expiry).unwrap());
         assert_eq!(shown(&store, b"k"), Some((b"value".to_vec(), expiry)));
     }
-    assert!(store.set_expiry_with(b"k", ttl(3).with_durability(Durability::Sync)).unwrap());
+    assert!(store.set_expiry_with(b"k", ttl(3).durability(Durability::Sync)).unwrap());
     let cut = disk.images(1, 4).pop().unwrap().1;
     assert_eq!(shown(&open(&cut), b"k"), Some((b"value".to_vec(), Expiry::At(START + 3))));
     // Options without an expiry change nothing.
@@ -159,16 +159,16 @@ fn records_of_a_batch_have_their_own_expiry() {
     let store = open(&SimDisk::new());
     let mut batch = Batch::new();
     for key in [b"plain", b"again"] {
-        batch.put_ttl(key, b"old", Duration::from_millis(1));
+        batch = batch.put_ttl(key, b"old", Duration::from_millis(1));
     }
-    batch.put(b"plain", b"1").put_ttl(b"ttl", b"2", Duration::from_millis(5));
-    batch.put_expiring(b"at", b"3", Expiry::At(START + 8));
-    batch.put_expiring(b"never", b"4", Expiry::Never).delete(b"again");
+    batch = batch.put(b"plain", b"1").put_ttl(b"ttl", b"2", Duration::from_millis(5));
+    batch = batch.put_expiring(b"at", b"3", Expiry::At(START + 8));
+    batch = batch.put_expiring(b"never", b"4", Expiry::Never).delete(b"again");
     let of = |store: &LogStore, key: &[u8]| shown(store, key).map(|(_, expiry)| expiry);
     for (options, plain) in [
         (WriteOptions::default(), Expiry::Never),
         (ttl(20), Expiry::At(START + 20)),
-        (WriteOptions::sync().with_expiry(Expiry::At(START + 30)), Expiry::At(START + 30)),
+        (WriteOptions::sync().expiry(Expiry::At(START + 30)), Expiry::At(START + 30)),
     ] {
         store.write_with(&batch, options).unwrap();
         assert_eq!(of(&store, b"plain"), Some(plain), "{options:?}");
@@ -187,15 +187,15 @@ fn records_of_a_batch_have_their_own_expiry() {
 #[test]
 fn options_combine() {
     let (sync, hour) = (WriteOptions::sync(), Duration::from_secs(3600));
-    let both = sync.with_ttl(hour);
-    assert_eq!(both, WriteOptions::ttl(hour).with_durability(Durability::Sync));
+    let both = sync.ttl(hour);
+    assert_eq!(both, WriteOptions::new().ttl(hour).durability(Durability::Sync));
     assert_eq!(
         (both.durability, both.ttl, both.expiry),
         (Some(Durability::Sync), Some(hour), None)
     );
-    let at = both.with_expiry(Expiry::At(7));
+    let at = both.expiry(Expiry::At(7));
     assert_eq!((at.durability, at.ttl, at.expiry), (sync.durability, None, Some(Expiry::At(7))));
-    assert_eq!(at.with_ttl(hour), both);
+    assert_eq!(at.ttl(hour), both);
 }
 
 #[test]
@@ -210,10 +210,9 @@ fn times_do_not_overflow() {
         (0, Duration::from_nanos(1_999_999), 1),
     ] {
         NOW.set(now);
-        store.put_with(b"k", b"v", WriteOptions::ttl(ttl)).unwrap();
+        store.put_with(b"k", b"v", WriteOptions::new().ttl(ttl)).unwrap();
         assert_eq!(shown(&store, b"k").unwrap().1, Expiry::At(expected), "{ttl:?} after {now}");
-        let mut batch = Batch::new();
-        store.write(batch.put_ttl(b"b", b"v", ttl)).unwrap();
+        store.write(&Batch::new().put_ttl(b"b", b"v", ttl)).unwrap();
         assert_eq!(shown(&store, b"b").unwrap().1, Expiry::At(expected), "{ttl:?} after {now}");
     }
     // The clock at its largest value: every record with an expiry has expired, and writes work.
@@ -224,12 +223,12 @@ fn times_do_not_overflow() {
     assert!(shown(&store, b"k").is_some());
     // A time to live of zero, and a time that has passed.
     NOW.set(START);
-    for options in [ttl(0), WriteOptions::ttl(Duration::from_nanos(999_999))] {
+    for options in [ttl(0), WriteOptions::new().ttl(Duration::from_nanos(999_999))] {
         store.put_with(b"k", b"v", options).unwrap();
         assert_eq!(shown(&store, b"k"), None);
     }
     for at in [0, START - 1, START] {
-        let past = WriteOptions::default().with_expiry(Expiry::At(at));
+        let past = WriteOptions::default().expiry(Expiry::At(at));
         store.put_with(b"k", b"v", past).unwrap();
         assert_eq!(shown(&store, b"k"), None, "at {at}");
     }
@@ -247,12 +246,12 @@ fn fill(store: &LogStore) -> Vec<(Vec<u8>, Option<Expiry>)> {
             _ => 1 << (n + 21),
         });
         store.put(&key, &[7; 150]).unwrap();
-        let until = WriteOptions::default().with_expiry(at);
+        let until = WriteOptions::default().expiry(at);
         let mut expiry = at;
         match n / 4 % 5 {
             0 => store.put_with(&key, &[n as u8; 90], until).unwrap(),
             1 => assert!(store.set_expiry(&key, at).unwrap()),
-            2 => store.write(Batch::new().put_expiring(&key, b"batch", at)).unwrap(),
+            2 => store.write(&Batch::new().put_expiring(&key, b"batch", at)).unwrap(),
             3 => {
                 store.put_with(&key, &[1; 60], until).unwrap();
                 store.append(&key, b"more").unwrap();
@@ -318,7 +317,7 @@ fn copied(store: &LogStore) -> Arc<SimDisk> {
     let (disk, snapshot) = (SimDisk::new(), store.snapshot());
     let (copy, mut all, mut batch) = (open(&disk), snapshot.iter(), Batch::new());
     let mut put = |entry: Entry| {
-        batch.put_expiring(entry.key, entry.value, entry.expiry);
+        batch = std::mem::take(&mut batch).put_expiring(entry.key, entry.value, entry.expiry);
     };
     while let Some(next) = all.next_entry_with(&mut put) {
         next.unwrap();
@@ -329,7 +328,7 @@ fn copied(store: &LogStore) -> Arc<SimDisk> {
 
 /// A reader that is refreshed after everything was written again.
 fn refreshed(disk: &Arc<SimDisk>, store: &LogStore) -> LogStore {
-    let mut reader = read_only(disk);
+    let reader = read_only(disk);
     let all: Vec<_> = store.snapshot().keys().map(Result::unwrap).collect();
     all.iter().for_each(|key| assert!(store.append(key, b"+").unwrap() > 0));
     store.maintain().unwrap();

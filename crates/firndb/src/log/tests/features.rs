@@ -5,7 +5,7 @@ use crate::ErrorKind;
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::log::format::names::segment_file;
 use crate::log::tests::Steps;
-use crate::log::{Batch, LogStore, Options, Snapshot, WriteOptions};
+use crate::log::{Batch, Expiry, LogStore, Options, Snapshot, Update, WriteOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ fn shown(snapshot: &Snapshot, keys: &[Vec<u8>]) -> Map {
     let listed: Vec<_> = snapshot.iter().map(Result::unwrap).collect();
     assert_eq!(listed.len(), map.len(), "each key once");
     assert_eq!(listed.into_iter().collect::<Map>(), map);
-    let parts = snapshot.parts(3);
+    let parts = snapshot.splits(3);
     assert_eq!(parts.into_iter().flatten().map(Result::unwrap).collect::<Map>(), map);
     assert_eq!(snapshot.keys().count(), map.len());
     map
@@ -90,7 +90,7 @@ fn snapshots_are_consistent_under_concurrent_writes_and_compaction() {
     let dir = std::env::temp_dir().join(format!("firndb-log-snapshot-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     let options = Options { segment_bytes: 64 << 10, index_bits: 4, ..Options::default() };
-    let store = LogStore::open(&dir, options).unwrap();
+    let store = LogStore::open_with(&dir, options).unwrap();
     let pair = |n: u64| [format!("a{}", n % 50).into_bytes(), format!("b{}", n % 50).into_bytes()];
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -101,8 +101,7 @@ fn snapshots_are_consistent_under_concurrent_writes_and_compaction() {
                     // Both keys of a pair always have the same value.
                     let [a, b] = pair(n * 7 + writer);
                     let value = [n.to_le_bytes(), writer.to_le_bytes()].concat().repeat(8);
-                    let mut batch = Batch::new();
-                    store.write(batch.put(&a, &value).put(&b, &value)).unwrap();
+                    store.write(&Batch::new().put(&a, &value).put(&b, &value)).unwrap();
                     if n % 2000 == 1999 {
                         store.compact(0.3).unwrap();
                     }
@@ -192,7 +191,7 @@ fn expired_records_are_absent_and_still_hide_older_ones() {
     let store = at(&disk);
     store.put(b"k", b"old").unwrap();
     store.roll().unwrap();
-    let second = WriteOptions::ttl(Duration::from_secs(1));
+    let second = WriteOptions::new().ttl(Duration::from_secs(1));
     store.put_with(b"k", b"new", second).unwrap();
     store.put_with(b"alone", b"x", second).unwrap();
     store.put(b"stays", b"y").unwrap();
@@ -209,7 +208,7 @@ fn expired_records_are_absent_and_still_hide_older_ones() {
     while store.seal().unwrap() {}
     store.roll().unwrap();
     for number in [2, 1] {
-        let segments = store.shared.segments();
+        let segments = store.writable().segments();
         let victim = segments.iter().find(|segment| segment.number == number).unwrap();
         store.evacuate(victim).unwrap();
         let copy = at(&disk.fork());
@@ -229,7 +228,7 @@ fn a_reader_next_to_a_writer_sees_a_recent_state() {
     let read = |options: &Options| {
         LogStore::open_on(disk.clone() as DiskRef, Path::new(DIR), options.clone())
     };
-    let mut reader = read(&options).unwrap();
+    let reader = read(&options).unwrap();
     let mut random = Rng(1);
     for step in 0..600 {
         let key = &keys[random.below(30) as usize];
@@ -340,4 +339,43 @@ fn paused_compaction_does_nothing_until_resumed() {
     store.resume_compaction();
     assert!(removed() > 0);
     assert_eq!(store.len(), 20);
+}
+
+#[test]
+fn clones_share_a_store_and_its_close() {
+    let disk = SimDisk::new();
+    let (store, read) = (open(&disk).unwrap(), |store: &LogStore| store.get("k").unwrap());
+    let (clone, last) = (store.clone(), store.clone());
+    clone.put("k", "1").unwrap();
+    drop(clone);
+    assert_eq!(read(&store).as_deref(), Some(&b"1"[..]));
+    assert_eq!(open(&disk).unwrap_err().kind(), ErrorKind::Locked);
+    store.close().unwrap();
+    let other = open(&disk).expect("the lock is released, though there is a clone");
+    for error in [last.put("k", "2").unwrap_err(), last.compact(0.5).unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Failed);
+    }
+    other.put("k", "3").unwrap();
+    assert_eq!(read(&last).as_deref(), Some(&b"1"[..]), "the state at the close");
+    last.close().unwrap();
+    drop(other);
+    assert_eq!(read(&open(&disk).unwrap()).as_deref(), Some(&b"3"[..]));
+}
+
+#[test]
+fn a_batch_is_built_by_value_and_in_place() {
+    let store = open(&SimDisk::new()).unwrap();
+    let mut batch = Batch::new().put("a", "1").delete("b").put_expiring("c", "3", Expiry::Never);
+    for n in 0..3u8 {
+        batch.push_put([n], vec![n; 3]);
+    }
+    batch.push_delete("a");
+    store.write(&batch).unwrap();
+    let all: Map = store.iter().map(Result::unwrap).collect();
+    let expected = [(&b"c"[..], &b"3"[..]), (&[0], &[0; 3]), (&[1], &[1; 3]), (&[2], &[2; 3])];
+    assert_eq!(all, expected.iter().map(|(k, v)| (k.to_vec(), v.to_vec())).collect());
+    let keep = store.update_with("c", WriteOptions::new(), |_| Update::Keep).unwrap();
+    assert_eq!((keep, store.stats().puts), (Update::Keep, 5));
+    let deleted = store.update_with("c", WriteOptions::new(), |_| Update::Delete).unwrap();
+    assert_eq!((deleted, store.contains("c").unwrap()), (Update::Delete, false));
 }

@@ -55,11 +55,11 @@ fn groups() -> Vec<Vec<String>> {
     let next = (4..8).map(|n| format!("segment-{n:020}.log")).collect();
     let alone = [
         "checkpoint.firn",
-        "end.firn",
+        "durable_end.firn",
         "reserve-delete",
         "reserve-compact",
         ".reserve.tmp",
-        ".end.firn.firndb-tmp",
+        ".durable_end.firn.firndb-tmp",
     ];
     let alone = alone.map(|name| vec![name.to_string()]);
     [names("log"), names("hint"), next].into_iter().chain(alone).collect()
@@ -90,13 +90,13 @@ fn remove(path: &Path) {
 /// may fail if the error names the entry.
 fn live_with(dir: &Path, foreign: &[PathBuf], label: &str) {
     let mut round = 1;
-    if let Err(e) = LogStore::open(dir, options()) {
+    if let Err(e) = LogStore::open_with(dir, options()) {
         assert!(foreign.iter().any(|path| e.file() == Some(path)), "{label}: {e}");
         foreign.iter().for_each(|path| remove(path));
     }
-    let reader = LogStore::open(dir, Options { read_only: true, ..options() });
+    let reader = LogStore::open_with(dir, Options { read_only: true, ..options() });
     check(&reader.unwrap_or_else(|e| panic!("{label}: {e}")), round, label);
-    let store = LogStore::open(dir, options()).unwrap_or_else(|e| panic!("{label}: {e}"));
+    let store = LogStore::open_with(dir, options()).unwrap_or_else(|e| panic!("{label}: {e}"));
     check(&store, round, label);
     round += 1;
     fill(&store, round).unwrap_or_else(|e| panic!("{label}: {e}"));
@@ -107,7 +107,7 @@ fn live_with(dir: &Path, foreign: &[PathBuf], label: &str) {
     }
     let _ = store.compact(0.3);
     let _ = store.close();
-    check(&LogStore::open(dir, options()).unwrap(), round, label);
+    check(&LogStore::open_with(dir, options()).unwrap(), round, label);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn foreign_entries_of_a_directory_do_no_harm() {
     fs::write(&outside, "not of this store").unwrap();
     for (group, kind) in groups().iter().flat_map(|group| KINDS.map(|kind| (group, kind))) {
         let (dir, label) = (place.join("store"), format!("{} is {kind:?}", group[0]));
-        let store = LogStore::open(&dir, options()).unwrap();
+        let store = LogStore::open_with(&dir, options()).unwrap();
         (0..20u8).for_each(|n| store.put(&[n], &[0; 600]).unwrap());
         fill(&store, 1).unwrap();
         store.close().unwrap();

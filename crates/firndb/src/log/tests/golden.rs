@@ -37,7 +37,7 @@ fn value(n: usize) -> Vec<u8> {
 /// Writes a store with puts, deletes, a batch, a time to live and a large record, and closes it.
 fn write(dir: &Path) {
     active::STORE.set(Some(0x0123_4567_89AB_CDEF));
-    let store = LogStore::open(dir, Options { clock: noon, ..options() }).unwrap();
+    let store = LogStore::open_with(dir, Options { clock: noon, ..options() }).unwrap();
     store.put(b"", b"of the empty key").unwrap();
     (0..80).for_each(|n| store.put(&key(n), &value(n)).unwrap());
     (0..80).step_by(3).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
@@ -45,11 +45,11 @@ fn write(dir: &Path) {
     store.sync().unwrap();
     while store.maintain().unwrap() {}
     let mut batch = Batch::new();
-    batch.put(b"together", b"1");
-    batch.delete(&key(2));
-    batch.put(b"apart", b"");
+    batch.push_put(b"together", b"1");
+    batch.push_delete(&key(2));
+    batch.push_put(b"apart", b"");
     store.write(&batch).unwrap();
-    let hour = WriteOptions::ttl(Duration::from_secs(3600));
+    let hour = WriteOptions::new().ttl(Duration::from_secs(3600));
     store.put_with(b"for an hour", b"sand", hour).unwrap();
     store.put(b"large", &[7; 5000]).unwrap();
     store.close().unwrap();
@@ -83,7 +83,7 @@ fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn the_golden_store_has_the_expected_content() {
     let read = Options { read_only: true, clock: noon, ..options() };
-    let store = LogStore::open(golden(), read).unwrap();
+    let store = LogStore::open_with(golden(), read).unwrap();
     assert_eq!(store.stats().recovery.dropped_bytes, 0);
     let expected = expected();
     assert_eq!(store.verify().unwrap().live, expected.len() as u64);

@@ -8,7 +8,7 @@ use std::fs;
 #[ignore = "takes 12 GiB of memory and 4 GiB of disk"]
 fn the_largest_value_round_trips() {
     let dir = std::env::temp_dir().join(format!("firndb-log-large-{}", std::process::id()));
-    let store = LogStore::open(&dir, Options::default()).unwrap();
+    let store = LogStore::open_with(&dir, Options::default()).unwrap();
     let mut value = vec![7; MAX_VALUE];
     let last = value.len() - 1;
     (value[0], value[last]) = (1, 2);
@@ -24,7 +24,7 @@ fn the_largest_value_round_trips() {
     };
     is_right(&store);
     store.close().unwrap();
-    let store = LogStore::open(&dir, Options::default()).unwrap();
+    let store = LogStore::open_with(&dir, Options::default()).unwrap();
     is_right(&store);
     assert_eq!(store.verify().unwrap().live, 2);
     drop(store);

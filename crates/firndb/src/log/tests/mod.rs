@@ -95,30 +95,30 @@ pub(crate) trait Steps {
 
 impl Steps for LogStore {
     fn lock(&self) -> Result<WriterGuard<'_>> {
-        settle::lock_settled(&self.shared)
+        settle::lock_settled(self.writable())
     }
 
     fn roll(&self) -> Result<()> {
-        active_segment::roll(&self.shared, &mut *self.lock()?, (0, 0), Need::Fill)
+        active_segment::roll(self.writable(), &mut *self.lock()?, (0, 0), Need::Fill)
     }
 
     fn seal(&self) -> Result<bool> {
-        seal::seal(&self.shared)
+        seal::seal(self.writable())
     }
 
     fn checkpoint(&self) -> Result<()> {
-        checkpoint::write_checkpoint(&self.shared)
+        checkpoint::write_checkpoint(self.writable())
     }
 
     fn compact_step(&self) -> Result<bool> {
-        compaction::compact_step(&self.shared)
+        compaction::compact_step(self.writable())
     }
 
     fn evacuate(&self, segment: &Arc<Segment>) -> Result<()> {
-        compaction::evacuate(&self.shared, segment)
+        compaction::evacuate(self.writable(), segment)
     }
 
     fn link_stale(&self, threshold: f64, newest: u64) -> Result<()> {
-        compaction::link_stale(&self.shared, threshold, newest)
+        compaction::link_stale(self.writable(), threshold, newest)
     }
 }

@@ -59,10 +59,10 @@ fn a_store_behaves_like_a_map() {
                     for _ in 0..random.below(10) {
                         let key = &keys[random.below(60) as usize];
                         if random.below(3) == 0 {
-                            batch.delete(key);
+                            batch.push_delete(key);
                             model.remove(key);
                         } else {
-                            batch.put(key, b"of a batch");
+                            batch.push_put(key, b"of a batch");
                             model.insert(key.clone(), b"of a batch".to_vec());
                         }
                     }
@@ -100,7 +100,7 @@ fn roll(store: &LogStore) {
 
 /// Number of records of this kind in all segments.
 fn records(store: &LogStore, kind: Kind) -> u64 {
-    let segments = store.shared.segments();
+    let segments = store.writable().segments();
     let of = |segment: &std::sync::Arc<crate::log::segments::segment::Segment>| {
         let contents = segment.contents().unwrap();
         segment.records(&contents).filter(|item| item.as_ref().unwrap().1.kind == kind).count()
@@ -145,7 +145,7 @@ fn deleted_keys_stay_deleted_in_every_order_of_compactions() {
         while store.seal().unwrap() {}
         roll(&store);
         for number in order {
-            let segments = store.shared.segments();
+            let segments = store.writable().segments();
             if let Some(victim) = segments.iter().find(|segment| segment.number == number) {
                 store.evacuate(victim).unwrap();
             }
@@ -195,7 +195,7 @@ fn a_file_is_removed_once_another_sync_made_the_log_durable() {
     roll(&store);
     assert!(store.compact_step().unwrap());
     let left =
-        |number: &u64| !store.shared.segments().iter().any(|segment| segment.number == *number);
+        |number: &u64| !store.writable().segments().iter().any(|segment| segment.number == *number);
     let names = disk.list(Path::new(DIR)).unwrap();
     let mut left: Vec<u64> =
         names.iter().filter_map(|name| segment_number(name)).filter(left).collect();

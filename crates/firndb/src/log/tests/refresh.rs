@@ -4,12 +4,13 @@ use super::{DIR, Map, Rng, content, open, options};
 use crate::disk::{Disk, DiskRef, Fault, HookDisk, SimDisk};
 use crate::log::failpoints::active;
 use crate::log::format::names::segment_file;
-use crate::log::open::refresh;
+use crate::log::open::refresh::{self, Refreshed};
 use crate::log::tests::Steps;
-use crate::log::{Batch, LogStore, Options, WriteOptions};
+use crate::log::{Access, Batch, LogStore, Options, WriteOptions};
 use crate::{ErrorKind, Result};
 use std::cell::Cell;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,14 +48,14 @@ fn step(store: &mut Option<LogStore>, disk: &Arc<SimDisk>, map: &mut Map, random
         65..75 => {
             let mut batch = Batch::new();
             for key in &keys[..random.below(12usize)] {
-                batch.put(key, &value);
+                batch.push_put(key, &value);
                 map.insert(key.clone(), value.clone());
             }
             open.write(&batch).unwrap();
         }
         75..80 => {
             // Expires a millisecond later.
-            open.put_with(&key, &value, WriteOptions::ttl(Duration::from_millis(1))).unwrap();
+            open.put_with(&key, &value, WriteOptions::new().ttl(Duration::from_millis(1))).unwrap();
             NOW.set(NOW.get() + 2);
             map.remove(&key);
         }
@@ -92,14 +93,14 @@ fn a_refreshed_reader_equals_a_newly_opened_one() {
         let mut store = Some(writer(&disk));
         store.as_ref().unwrap().put(b"k\0", b"first").unwrap();
         map.insert(b"k\0".to_vec(), b"first".to_vec());
-        let mut reader = reader(&disk).unwrap();
+        let reader = reader(&disk).unwrap();
         for _ in 0..60 {
             for _ in 0..random.below(60) {
                 step(&mut store, &disk, &mut map, &mut random);
             }
-            match refresh::catch_up(Arc::get_mut(&mut reader.shared).unwrap()).unwrap() {
-                true => caught_up += 1,
-                false => {
+            match refresh::catch_up(&reader.shared()).unwrap() {
+                Refreshed::UpToDate { .. } => caught_up += 1,
+                Refreshed::MustReopen => {
                     opened += 1;
                     reader.refresh().unwrap();
                 }
@@ -151,7 +152,7 @@ fn a_refresh_next_to_a_writer_shows_a_consistent_state() {
         };
         let hook_disk: DiskRef = Arc::new(HookDisk { disk: Arc::clone(&disk), before });
         let options = Options { read_only: true, clock: || NOW.get(), ..options() };
-        let mut reader = LogStore::open_on(hook_disk, Path::new(DIR), options).unwrap();
+        let reader = LogStore::open_on(hook_disk, Path::new(DIR), options).unwrap();
         let (mut seen, mut refreshed) = (0, 0);
         for round in 0..30 {
             // With a snapshot it opens the store again.
@@ -170,7 +171,7 @@ fn a_refresh_next_to_a_writer_shows_a_consistent_state() {
     }
 }
 
-const END: &str = "/log/end.firn";
+const END: &str = "/log/durable_end.firn";
 
 #[test]
 fn a_refresh_reads_only_files_that_may_have_changed() {
@@ -190,8 +191,8 @@ fn a_refresh_reads_only_files_that_may_have_changed() {
     let before = move |path: &Path| its.lock().unwrap().push(path.display().to_string());
     let hook_disk: DiskRef = Arc::new(HookDisk { disk: Arc::clone(&disk), before });
     let options = Options { read_only: true, ..options() };
-    let mut reader = LogStore::open_on(hook_disk, Path::new(DIR), options).unwrap();
-    let mut files = |value: &[u8]| {
+    let reader = LogStore::open_on(hook_disk, Path::new(DIR), options).unwrap();
+    let files = |value: &[u8]| {
         looks.lock().unwrap().clear();
         reader.refresh().unwrap();
         let files = std::mem::take(&mut *looks.lock().unwrap());
@@ -237,7 +238,7 @@ fn a_refresh_without_memory_leaves_old_and_new_values() {
     let store = at(4, false).unwrap();
     let key = |n: u32| n.to_le_bytes();
     (0..20_000).for_each(|n| store.put(&key(n), b"old").unwrap());
-    let mut reader = at(0, true).unwrap();
+    let reader = at(0, true).unwrap();
     // Moves all records, deletes some, then adds more than an index of one shard can hold.
     (0..20_000).step_by(3).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
     assert!(store.compact(0.0).unwrap() > 0);
@@ -274,7 +275,7 @@ fn a_reader_notices_a_replaced_log() {
     for (disk, byte) in [(&disk, 2), (&other, 3)] {
         put(&open(disk).unwrap(), byte);
     }
-    let mut reader = reader(&disk).unwrap();
+    let reader = reader(&disk).unwrap();
     assert_eq!(reader.get(&keys()[5]).unwrap().unwrap(), [2; 30]);
     put(&open(&other).unwrap(), 4);
     for path in disk.files().keys().filter(|path| !before.contains_key(*path)) {
@@ -298,12 +299,12 @@ fn a_reader_notices_a_replaced_log() {
 fn copied_segments_are_mapped_once_they_have_hints() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
-    let mut reader = {
+    let reader = {
         store.put(b"k", b"v").unwrap();
         reader(&disk).unwrap()
     };
     let unhinted = |reader: &LogStore| {
-        let segments = reader.shared.segments();
+        let segments = reader.shared().segments();
         segments.iter().filter(|segment| segment.hint.get().is_none()).count()
     };
     for n in 0..100u8 {
@@ -322,7 +323,7 @@ fn a_snapshot_of_a_reader_outlives_a_refresh() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     store.put(b"k", b"old").unwrap();
-    let mut reader = reader(&disk).unwrap();
+    let reader = reader(&disk).unwrap();
     let snapshot = reader.snapshot();
     store.put(b"k", b"new").unwrap();
     store.compact(0.0).unwrap();
@@ -341,7 +342,7 @@ fn a_failed_refresh_changes_nothing() {
             keys[range].iter().for_each(|key| store.put(key, &[byte; 300]).unwrap());
         };
         put(0..40, 1);
-        let mut reader = reader(&disk).unwrap();
+        let reader = reader(&disk).unwrap();
         let old = content(&reader, &keys).unwrap();
         put(20..60, 2);
         assert!(keys[..5].iter().all(|key| store.delete(key).unwrap()));
@@ -362,4 +363,76 @@ fn a_failed_refresh_changes_nothing() {
         }
     }
     assert!(failed > 5, "{failed} calls failed");
+}
+
+#[test]
+fn a_refresh_reports_changes_and_is_seen_by_clones() {
+    for access in [Access::Map, Access::Buffered] {
+        let disk = SimDisk::new();
+        let store = writer(&disk);
+        store.put("a", "1").unwrap();
+        let options = Options { read_only: true, access, ..options() };
+        let on = Arc::clone(&disk) as DiskRef;
+        let reader = LogStore::open_on(on, Path::new(DIR), options).unwrap();
+        let clone = reader.clone();
+        assert!(!reader.refresh().unwrap(), "nothing changed");
+        store.put("a", "2").unwrap();
+        let snapshot = clone.snapshot();
+        assert!(reader.refresh().unwrap());
+        assert!(!clone.refresh().unwrap(), "its clone did that");
+        assert_eq!(clone.get("a").unwrap().unwrap(), b"2");
+        assert_eq!(snapshot.get("a").unwrap().unwrap(), b"1");
+        assert_eq!(clone.put("a", "3").unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert!(!store.refresh().unwrap(), "a writer is always up to date");
+    }
+}
+
+/// Every key always has a value, which never becomes older, while one thread writes and compacts
+/// and others refresh.
+#[test]
+fn gets_continue_during_refreshes() {
+    const KEYS: u64 = 200;
+    let disk = SimDisk::new();
+    let store = writer(&disk);
+    for key in 0..KEYS {
+        store.put(key.to_le_bytes(), 0u64.to_le_bytes()).unwrap();
+    }
+    let reader = reader(&disk).unwrap();
+    let is_over = AtomicBool::new(false);
+    let refreshed = std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (reader, is_over) = (reader.clone(), &is_over);
+            scope.spawn(move || {
+                let (mut random, mut newest) = (Rng(thread), vec![0; KEYS as usize]);
+                while !is_over.load(Ordering::Relaxed) {
+                    let key = random.below(KEYS as usize);
+                    let value = reader.get((key as u64).to_le_bytes()).unwrap().unwrap();
+                    let value = u64::from_le_bytes(value.try_into().unwrap());
+                    assert!(value >= newest[key], "{value} after {}", newest[key]);
+                    newest[key] = value;
+                }
+            });
+        }
+        let refresher = scope.spawn(|| {
+            let mut count = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                count += u64::from(reader.refresh().unwrap());
+            }
+            count
+        });
+        let mut random = Rng(7);
+        for n in 1..6000u64 {
+            let key = random.below(KEYS as usize) as u64;
+            store.put(key.to_le_bytes(), n.to_le_bytes()).unwrap();
+            if n % 16 == 0 {
+                store.maintain().unwrap();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        refresher.join().unwrap()
+    });
+    assert!(refreshed > 0 && store.stats().segments_removed > 0);
+    reader.refresh().unwrap();
+    let all = |store: &LogStore| store.iter().map(Result::unwrap).collect::<Map>();
+    assert_eq!(all(&reader), all(&store));
 }

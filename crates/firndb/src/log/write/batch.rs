@@ -11,7 +11,21 @@ use std::cell::LazyCell;
 use std::time::Duration;
 
 /// Puts and deletes of any number of keys, for [`LogStore::write`](crate::log::LogStore::write).
+///
+/// Methods that add a change take the batch and return it; [`Batch::push_put`] and
+/// [`Batch::push_delete`] change it in place.
+///
+/// ```
+/// use firndb::log::Batch;
+///
+/// let mut batch = Batch::new().put("a", "1").delete("b");
+/// for n in 0..10u8 {
+///     batch.push_put([n], "value");
+/// }
+/// assert_eq!(batch.len(), 12);
+/// ```
 #[derive(Clone, Debug, Default)]
+#[must_use]
 pub struct Batch {
     /// Keys and values, concatenated.
     bytes: Vec<u8>,
@@ -34,36 +48,59 @@ impl Batch {
 
     /// Sets the value of a key. The record does not expire, unless the options of
     /// [`LogStore::write_with`](crate::log::LogStore::write_with) say otherwise for the batch.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) -> &mut Batch {
-        self.put_for(key, value, Lifetime::Unspecified)
+    pub fn put(mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Batch {
+        self.push_put(key, value);
+        self
+    }
+
+    /// [`Batch::put`] in place.
+    pub fn push_put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.push(key.as_ref(), Some(value.as_ref()), Lifetime::Unspecified);
     }
 
     /// [`Batch::put`] of a record that expires this long after the batch is written, whatever the
     /// options of the batch say. A time beyond the largest representable one counts as the largest.
-    pub fn put_ttl(&mut self, key: &[u8], value: &[u8], ttl: Duration) -> &mut Batch {
-        self.put_for(key, value, Lifetime::Ttl(ttl))
+    pub fn put_ttl(
+        mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Batch {
+        self.push(key.as_ref(), Some(value.as_ref()), Lifetime::Ttl(ttl));
+        self
     }
 
     /// [`Batch::put`] of a record that expires at a given time, or never, whatever the options of
     /// the batch say.
-    pub fn put_expiring(&mut self, key: &[u8], value: &[u8], expiry: Expiry) -> &mut Batch {
-        self.put_for(key, value, Lifetime::Until(expiry))
-    }
-
-    fn put_for(&mut self, key: &[u8], value: &[u8], lifetime: Lifetime) -> &mut Batch {
-        self.bytes.extend_from_slice(key);
-        let key_end = self.bytes.len();
-        self.bytes.extend_from_slice(value);
-        self.changes.push(Change { key_end, value_end: Some(self.bytes.len()), lifetime });
+    pub fn put_expiring(
+        mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expiry: Expiry,
+    ) -> Batch {
+        self.push(key.as_ref(), Some(value.as_ref()), Lifetime::Until(expiry));
         self
     }
 
     /// Removes a key if it is there.
-    pub fn delete(&mut self, key: &[u8]) -> &mut Batch {
+    pub fn delete(mut self, key: impl AsRef<[u8]>) -> Batch {
+        self.push_delete(key);
+        self
+    }
+
+    /// [`Batch::delete`] in place.
+    pub fn push_delete(&mut self, key: impl AsRef<[u8]>) {
+        self.push(key.as_ref(), None, Lifetime::Unspecified);
+    }
+
+    fn push(&mut self, key: &[u8], value: Option<&[u8]>, lifetime: Lifetime) {
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
-        self.changes.push(Change { key_end, value_end: None, lifetime: Lifetime::Unspecified });
-        self
+        let value_end = value.map(|value| {
+            self.bytes.extend_from_slice(value);
+            self.bytes.len()
+        });
+        self.changes.push(Change { key_end, value_end, lifetime });
     }
 
     /// Number of changes.

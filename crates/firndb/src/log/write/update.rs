@@ -16,13 +16,32 @@ use crate::log::write::active_segment::{make_room, need_of};
 use crate::log::write::apply::{apply, check_value, current};
 use crate::log::write::settle::lock_settled;
 
+/// What an update does with a key: see
+/// [`LogStore::update_with`](crate::log::LogStore::update_with).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// Leave the key as it is. Nothing is written.
+    Keep,
+    /// Set this value.
+    Put(Vec<u8>),
+    /// Remove the key.
+    Delete,
+}
+
+impl From<Option<Vec<u8>>> for Update {
+    /// [`Update::Put`] of a value, [`Update::Delete`] for `None`.
+    fn from(value: Option<Vec<u8>>) -> Update {
+        value.map_or(Update::Delete, Update::Put)
+    }
+}
+
 /// Replaces the value of a key by the result of `change`: see `LogStore::update_with`.
 pub(crate) fn update(
     shared: &Shared,
     key: &[u8],
     options: WriteOptions,
-    mut change: impl FnMut(Option<&[u8]>) -> Option<Option<Vec<u8>>>,
-) -> Result<Option<Option<Vec<u8>>>> {
+    mut change: impl FnMut(Option<&[u8]>) -> Update,
+) -> Result<Update> {
     loop {
         check_key(key)?;
         let hash = shared.lookup.hash(key);
@@ -36,16 +55,17 @@ pub(crate) fn update(
             new = Some(change(live.map(|record| record.value)));
             Some(())
         })?;
-        let Some(new) = new.unwrap_or_else(|| change(None)) else { return Ok(None) };
+        let new = new.unwrap_or_else(|| change(None));
         let record = match &new {
-            Some(value) => {
+            Update::Keep => return Ok(new),
+            Update::Put(value) => {
                 check_value(value)?;
                 let expires = shared.expiry(options).unwrap_or(kept).millis();
                 Record { expires, ..Record::put(key, value) }
             }
             // Writes a delete over an expired record, as `LogStore::delete` does.
-            None if seen.is_none() => return Ok(Some(None)),
-            None => Record::delete(key),
+            Update::Delete if seen.is_none() => return Ok(new),
+            Update::Delete => Record::delete(key),
         };
         let frame = Frame::new(record, hash, seen);
         let position = {
@@ -59,6 +79,6 @@ pub(crate) fn update(
             writer.position()
         };
         acknowledge(shared, position, options)?;
-        return Ok(Some(new));
+        return Ok(new);
     }
 }

@@ -135,7 +135,7 @@ fn an_interrupted_first_backup_is_not_a_store_and_can_be_repeated() {
 fn a_reader_of_a_backup_can_be_refreshed_after_an_update() {
     let (disk, store) = begin();
     store.backup(BACKUP).unwrap();
-    let mut reader = super::read_at(&disk, BACKUP).unwrap();
+    let reader = super::read_at(&disk, BACKUP).unwrap();
     for round in 2..6 {
         fill(&store, round);
         store.compact(0.1).unwrap();

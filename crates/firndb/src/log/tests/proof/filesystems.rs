@@ -122,7 +122,7 @@ fn is_full(error: &Error) -> bool {
 /// A store on a disk that becomes full and has room again.
 fn fill(place: &Path, reflink: bool) {
     let dir = place.join("store");
-    let store = LogStore::open(&dir, options()).unwrap();
+    let store = LogStore::open_with(&dir, options()).unwrap();
     let right = |store: &LogStore, count: usize| {
         assert!((0..count).all(|n| store.get(&key(n)).unwrap().unwrap() == [n as u8; 100]));
     };
@@ -167,7 +167,7 @@ fn fill(place: &Path, reflink: bool) {
         Err(e) => assert!(is_full(&e) || e.kind() == ErrorKind::Failed, "{e}"),
     }
     drop(store);
-    let store = LogStore::open(&dir, options()).unwrap();
+    let store = LogStore::open_with(&dir, options()).unwrap();
     right(&store, left);
     store.put_with(b"new", b"2", WriteOptions::sync()).unwrap();
     store.compact(0.1).unwrap();
@@ -178,7 +178,7 @@ fn fill(place: &Path, reflink: bool) {
 
 /// A store on a file system that fails permanently.
 fn lose(place: &Path) {
-    let store = LogStore::open(place.join("store"), options()).unwrap();
+    let store = LogStore::open_with(place.join("store"), options()).unwrap();
     (0..2000).for_each(|n| store.put(&key(n), &[n as u8; 1000]).unwrap());
     store.sync().unwrap();
     shut_down(place).unwrap();
@@ -198,11 +198,11 @@ fn lose(place: &Path) {
 /// A file system that fails when it reads records that are not in the page cache.
 fn lose_before_reads(place: &Path) {
     let dir = place.join("store");
-    let store = LogStore::open(&dir, options()).unwrap();
+    let store = LogStore::open_with(&dir, options()).unwrap();
     (0..5000).for_each(|n| store.put(&key(n), &[n as u8; 1000]).unwrap());
     store.close().unwrap();
     let buffered = Options { access: Access::Buffered, background: false, ..options() };
-    let store = LogStore::open(&dir, buffered).unwrap();
+    let store = LogStore::open_with(&dir, buffered).unwrap();
     for entry in std::fs::read_dir(&dir).unwrap() {
         // Drops the page cache.
         let file = std::fs::File::open(entry.unwrap().path()).unwrap();
@@ -234,7 +234,7 @@ fn a_full_file_system_gives_errors_and_no_signal() {
     for system in [EXT4, EXT4_BLOCKS, XFS, BTRFS] {
         if let Some(mount) = system.run(test, "full") {
             // The store chooses the mode that was shown to be safe.
-            let store = LogStore::open(mount.at.join("store"), options()).unwrap();
+            let store = LogStore::open_with(mount.at.join("store"), options()).unwrap();
             store.put(b"again", b"1").unwrap();
             assert_eq!(store.stats().append_mode, system.mode, "{}", system.name);
             drop(store);
@@ -255,7 +255,7 @@ fn a_failing_file_system_gives_errors_and_no_signal() {
         if let Some(mount) = system.run(test, "shut down") {
             mount.unmount().unwrap();
             mount.mount().unwrap();
-            let store = LogStore::open(mount.at.join("store"), options()).unwrap();
+            let store = LogStore::open_with(mount.at.join("store"), options()).unwrap();
             for n in 0..2000 {
                 let found = store.get(&key(n)).unwrap();
                 // Writes after the shutdown may or may not have reached the disk.

@@ -166,7 +166,7 @@ fn fill_segments(store: &LogStore, model: &mut Map, count: u64) {
 
 /// A full disk with a store that has used its reserve.
 fn fill_up(store: &LogStore, disk: &SimDisk) -> Result<()> {
-    drop_spare(&store.shared, &mut *store.lock()?)?;
+    drop_spare(store.writable(), &mut *store.lock()?)?;
     for name in disk.list(Path::new(DIR))?.iter().filter(|name| is_reserve(name)) {
         disk.remove(&Path::new(DIR).join(name))?;
     }
@@ -197,7 +197,7 @@ fn removable_segments_make_room_for_the_next_link() {
     // The first link of these states the durability of those before.
     fill_segments(&store, &mut model, 4);
     while store.seal().unwrap() {}
-    let stale = store.shared.segments().len() - 1;
+    let stale = store.writable().segments().len() - 1;
     let linked = store.lock().unwrap().link_durable;
     assert!((1..stale as u64).contains(&linked), "{linked} of {stale} may go at once");
     compact_when_full(store, &disk, &model, stale);
@@ -344,7 +344,7 @@ fn deletes_and_compaction_work_on_a_full_file_system() {
         }
     };
     let place = mount.at.join("store");
-    let mut store = LogStore::open(&place, Options::default()).unwrap();
+    let mut store = LogStore::open_with(&place, Options::default()).unwrap();
     let (count, refused) = fill_for_real(&store, "key", 10_000);
     let refused = refused.unwrap_err();
     assert!(refused.is_disk_full() && count > 3000, "{count}: {refused}");
@@ -352,7 +352,7 @@ fn deletes_and_compaction_work_on_a_full_file_system() {
         let right = |n: usize| store.get(format!("key {n}").as_bytes()).unwrap().unwrap();
         assert!((0..count).all(|n| right(n) == [n as u8; 10_000]), "round {round}");
         store.close().unwrap();
-        store = LogStore::open(&place, Options::default()).unwrap();
+        store = LogStore::open_with(&place, Options::default()).unwrap();
     }
     for n in (0..count).filter(|n| n % 3 > 0) {
         assert!(store.delete(format!("key {n}").as_bytes()).unwrap());
@@ -362,7 +362,7 @@ fn deletes_and_compaction_work_on_a_full_file_system() {
     let (_, again) = fill_for_real(&store, "new", count / 4);
     again.unwrap();
     drop(store);
-    let store = LogStore::open(&place, Options::default()).unwrap();
+    let store = LogStore::open_with(&place, Options::default()).unwrap();
     assert_eq!(store.len() as usize, count.div_ceil(3) + count / 4);
     assert_eq!(store.verify().unwrap().live, store.len());
     drop(store);

@@ -191,7 +191,7 @@ fn every_history_is_linearizable() {
     histories(&store, (rounds / 4).min(25_000), 3);
     store.close().unwrap();
     let dir = std::env::temp_dir().join(format!("firndb-histories-{}", std::process::id()));
-    let store = LogStore::open(&dir, options).unwrap();
+    let store = LogStore::open_with(&dir, options).unwrap();
     histories(&store, rounds / 2, 2);
     store.close().unwrap();
     std::fs::remove_dir_all(&dir).unwrap();

@@ -53,7 +53,7 @@ fn child() {
     let dir = PathBuf::from(std::env::var_os(PLACE).unwrap());
     let is_sync = std::env::var_os(SYNC).is_some();
     let durability = if is_sync { Durability::Sync } else { Durability::Os };
-    let store = LogStore::open(&dir, options()).unwrap();
+    let store = LogStore::open_with(&dir, options()).unwrap();
     std::io::stdout().write_all(b"\nopen\n").unwrap();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -61,17 +61,17 @@ fn child() {
             scope.spawn(move || {
                 let first = last_of(store, thread).map_or(0, |last| last + 1);
                 for n in first.. {
-                    let mut batch = Batch::new();
-                    match is_delete(n) {
-                        true => batch.delete(&key(thread, n)).delete(&twin(thread, n)),
+                    let mut batch = match is_delete(n) {
+                        true => Batch::new().delete(&key(thread, n)).delete(&twin(thread, n)),
                         false => {
                             let value = value(n);
-                            batch.put(&key(thread, n), &value).put(&twin(thread, n), &value)
+                            let batch = Batch::new().put(&key(thread, n), &value);
+                            batch.put(&twin(thread, n), &value)
                         }
                     };
                     // Records the thread's progress, so that deletes are visible too.
-                    batch.put(format!("thread {thread}").as_bytes(), &n.to_le_bytes());
-                    let options = WriteOptions::default().with_durability(durability);
+                    batch.push_put(format!("thread {thread}").as_bytes(), &n.to_le_bytes());
+                    let options = WriteOptions::default().durability(durability);
                     if store.write_with(&batch, options).is_err() {
                         return; // The file system is shut down.
                     }
@@ -148,7 +148,7 @@ impl Victim {
 
 /// A prefix of each thread's writes is there, including all acknowledged ones, and no other write.
 fn check(dir: &Path, said: &[Option<u64>], label: &str) -> u64 {
-    let store = LogStore::open(dir, options()).unwrap_or_else(|e| panic!("{label}: {e}"));
+    let store = LogStore::open_with(dir, options()).unwrap_or_else(|e| panic!("{label}: {e}"));
     let mut found = 0;
     for (thread, said) in (0..THREADS).zip(said) {
         let last = last_of(&store, thread);

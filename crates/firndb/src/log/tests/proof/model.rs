@@ -76,7 +76,7 @@ impl Model {
             650..720 => self.batch(),
             720..780 => {
                 let (value, ttl) = (self.value(), self.random.below(500));
-                let options = WriteOptions::ttl(Duration::from_millis(ttl));
+                let options = WriteOptions::new().ttl(Duration::from_millis(ttl));
                 self.store.put_with(&key, &value, options).unwrap();
                 self.map.insert(key, (value, super::now() + ttl));
             }
@@ -124,14 +124,14 @@ impl Model {
         for _ in 0..self.random.below(8) {
             let (key, value) = (self.key(), self.value());
             if self.random.percent(30) {
-                batch.delete(&key);
+                batch.push_delete(&key);
                 self.map.remove(&key);
             } else if self.random.percent(20) {
                 let ttl = self.random.below(500);
-                batch.put_ttl(&key, &value, Duration::from_millis(ttl));
+                batch = batch.put_ttl(&key, &value, Duration::from_millis(ttl));
                 self.map.insert(key, (value, super::now() + ttl));
             } else {
-                batch.put(&key, &value);
+                batch.push_put(&key, &value);
                 self.map.insert(key, (value, u64::MAX));
             }
         }

@@ -74,7 +74,7 @@ pub(crate) fn open_at(disk: &Arc<SimDisk>, dir: &str) -> Result<LogStore> {
 
 /// Ends a store as a process crash does: nothing more is written.
 pub(crate) fn kill(store: LogStore) {
-    let _ = store.shared.dir.failed.set("killed by a test".to_string());
+    let _ = store.writable().dir.failed.set("killed by a test".to_string());
 }
 
 /// The content of the store by number of value; a message if a value was never written.

@@ -4,7 +4,7 @@ use super::oracle::{Entry, History, State, content, kill, open_at, value_of, vis
 use super::{BACKUP, DIR, KEYS, NOW, Rng, key};
 use crate::disk::SimDisk;
 use crate::log::tests::Steps;
-use crate::log::{Batch, Durability, Expiry, LogStore, Snapshot, WriteOptions};
+use crate::log::{Batch, Durability, Expiry, LogStore, Snapshot, Update, WriteOptions};
 use crate::{ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl Run {
         match content(store) {
             Ok(found) if found == visible(self.history.last(), now) => {
                 // The write may still be in the log when the store is opened again.
-                if store.shared.dir.failed.get().is_some() {
+                if store.writable().dir.failed.get().is_some() {
                     self.stop(next);
                 }
             }
@@ -147,11 +147,11 @@ impl Run {
         let (mut batch, mut next) = (Batch::new(), *self.history.last());
         for (i, n) in keys.iter().map(|n| n % KEYS).enumerate() {
             if i % 3 == 2 {
-                batch.delete(&key(n));
+                batch.push_delete(&key(n));
                 next[n] = Entry::default();
             } else {
                 let id = self.fresh(length);
-                batch.put(&key(n), &value_of(id));
+                batch.push_put(&key(n), &value_of(id));
                 next[n] = Entry { id, expires: 0 };
             }
         }
@@ -168,7 +168,7 @@ impl Run {
             next[n].expires = expires;
         }
         let expiry = if expires == 0 { Expiry::Never } else { Expiry::At(expires) };
-        let options = written(is_sync).with_expiry(expiry);
+        let options = written(is_sync).expiry(expiry);
         self.step(next, is_sync && is_there, |store| {
             store.set_expiry_with(&key(n), options).map(|_| ())
         });
@@ -186,7 +186,7 @@ impl Run {
             let change = |value: Option<&[u8]>| {
                 let bytes = value.and_then(|value| value.first_chunk());
                 saw = bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes));
-                Some(Some(value_of(id)))
+                Update::Put(value_of(id))
             };
             store.update_with(&key(n), written(is_sync), change).map(|_| ())
         });
@@ -234,8 +234,8 @@ impl Run {
     pub(crate) fn evacuate(&mut self) {
         let any = self.random.below(1000) as usize;
         self.quietly(|store| {
-            let last = store.shared.lock_writer()?.link_durable;
-            let mut segments = store.shared.segments();
+            let last = store.writable().lock_writer()?.link_durable;
+            let mut segments = store.writable().segments();
             segments.retain(|segment| segment.number <= last && segment.hint.get().is_some());
             let victim = segments.get(any % segments.len().max(1));
             victim.map_or(Ok(()), |victim| store.evacuate(victim))
@@ -286,7 +286,7 @@ impl Run {
         let Some(store) = self.store.take() else { return };
         // Data that a failed sync lost is still in the page cache. An opening would treat it as
         // durable; only a restart of the machine shows the real state.
-        let is_failed = store.shared.dir.failed.get().is_some();
+        let is_failed = store.writable().dir.failed.get().is_some();
         kill(store);
         if !is_failed {
             self.open();
@@ -335,5 +335,5 @@ impl Run {
 
 fn written(is_sync: bool) -> WriteOptions {
     let durability = if is_sync { Durability::Sync } else { Durability::Os };
-    WriteOptions::default().with_durability(durability)
+    WriteOptions::default().durability(durability)
 }
