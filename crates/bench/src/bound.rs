@@ -1,6 +1,6 @@
-//! Bounds of the aims.
+//! Bounds of targets.
 
-/// A bound of an aim.
+/// A bound of a target.
 pub enum Bound {
     /// Holds for values of at least this.
     AtLeast(f64),
@@ -17,9 +17,9 @@ impl Bound {
         }
     }
 
-    /// The mark in a table: whether the aim was reached.
+    /// The mark in a table: whether the target is met.
     pub fn verdict(&self, value: f64) -> &'static str {
-        if self.holds(value) { "reached" } else { "**missed**" }
+        if self.holds(value) { "met" } else { "**missed**" }
     }
 
     /// The bound in words.

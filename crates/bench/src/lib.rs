@@ -3,7 +3,8 @@
 //!
 //! Engines are child processes that speak the protocol of `firndb-bench-protocol`: FirnDB's stores,
 //! a floor of bare arrays, and the programs below `peers/` (found and built by [`peers`], driven
-//! through [`child`]). Answers are compared before any time is reported.
+//! through [`child`]). Answers are compared before any time is reported. The pages
+//! `docs/benchmarks-*.md` are what this program prints, with notes on the run added.
 
 pub mod bound;
 pub mod chart;
@@ -13,6 +14,7 @@ pub mod index;
 pub mod log;
 pub mod machine;
 pub mod outputs;
+pub mod page;
 pub mod peers;
 pub mod search;
 pub mod table;

@@ -26,9 +26,9 @@ enum Command {
     Table(Table),
     /// LogStore: puts, updates and gets of random keys.
     Log(Log),
-    /// LogStore: one large store, and the limits that it must keep.
+    /// LogStore: one large store, compared with its limits.
     Limits(Limits),
-    /// Indexer: latency of changes, and their cost for concurrent queries.
+    /// Indexer: latency of changes, and their effect on concurrent queries.
     Index(Index),
     /// Answers jobs on standard input, as a child process of the runner.
     #[command(hide = true)]
@@ -55,17 +55,17 @@ struct Search {
     /// Peers to compare FirnDB with; `none` for none.
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values = search::PEERS)]
     peers: Vec<String>,
-    /// Install the Debian packages that peers need, and `fio`, with apt-get.
+    /// Install `fio` and the Debian packages that the peers need, with apt-get.
     #[arg(long)]
     install: bool,
     /// Run FirnDB with these numbers of partitions; `N-zstd` also compresses payloads; `none` for
     /// no FirnDB engine.
     #[arg(long, value_delimiter = ',', num_args = 1.., default_value = "1,64,1024")]
     partitions: Vec<String>,
-    /// Rounds: timings of each kind of query per engine.
+    /// Rounds, in each of which every engine answers every kind of query.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Milliseconds per engine, kind and round; slow engines answer fewer queries.
+    /// Milliseconds per engine, kind of query and round; slow engines answer fewer queries.
     #[arg(long, default_value_t = 2000)]
     budget: u64,
     #[command(flatten)]
@@ -86,10 +86,10 @@ struct Table {
     /// Peers to compare FirnDB with; `none` for none.
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values = table::PEERS)]
     peers: Vec<String>,
-    /// Install the Debian packages that peers need, and `fio`, with apt-get.
+    /// Install `fio` and the Debian packages that the peers need, with apt-get.
     #[arg(long)]
     install: bool,
-    /// Forms of FirnDB, and `floor`; `none` for none.
+    /// Configurations of FirnDB, and `floor`; `none` for none.
     #[arg(
         long,
         value_delimiter = ',',
@@ -97,14 +97,14 @@ struct Table {
         default_values = [&table::OURS[..], &["floor"]].concat()
     )]
     ours: Vec<String>,
-    /// Measurements of each kind of get in each of the three passes.
+    /// Rounds of measurements of each kind of get, in each of the three passes.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Milliseconds per measurement; up to four times as many for percentiles, three times for gets
-    /// from the disk.
+    /// Milliseconds per measurement; percentiles take up to four times as long, gets from disk three
+    /// times.
     #[arg(long, default_value_t = 500)]
     budget: u64,
-    /// Measure only workloads that no earlier run has measured with the same engines and
+    /// Reuse the figures of workloads that an earlier run measured with the same engines and
     /// parameters.
     #[arg(long)]
     reuse: bool,
@@ -124,19 +124,19 @@ struct Log {
     /// Peers to compare FirnDB with; `none` for none.
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values = log::PEERS)]
     peers: Vec<String>,
-    /// Install the Debian packages that peers need, and `fio`, with apt-get.
+    /// Install `fio` and the Debian packages that the peers need, with apt-get.
     #[arg(long)]
     install: bool,
-    /// Measurements of each kind of get, interleaved with the other engines.
+    /// Rounds of measurements of gets, interleaved with the other engines.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Milliseconds of each measurement of gets.
+    /// Milliseconds per measurement of gets.
     #[arg(long, default_value_t = 1000)]
     budget: u64,
-    /// Maximum milliseconds of filling, and of updating.
+    /// Maximum milliseconds for filling, and for updating.
     #[arg(long, default_value_t = 30_000)]
     write_budget: u64,
-    /// Measure only what no earlier run with the same versions has measured.
+    /// Reuse the figures of engines that an earlier run measured in the same version.
     #[arg(long)]
     reuse: bool,
     #[command(flatten)]
@@ -151,32 +151,32 @@ struct Limits {
     /// Seconds of updates before the process is killed.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Seconds of each of six rounds of synced puts.
+    /// Seconds of each of the six measurements of synced puts.
     #[arg(long, default_value_t = 5)]
     sync_seconds: u64,
 }
 
 #[derive(Args)]
 struct Index {
-    /// Documents of the index, which later runs reuse.
+    /// Documents of the index; later runs reuse it.
     #[arg(long, default_value_t = 1_024_000)]
     documents: u64,
     /// Partitions of the index.
     #[arg(long, default_value_t = 1024)]
     partitions: u32,
-    /// Single changes that are timed.
+    /// Number of single changes to time.
     #[arg(long, default_value_t = 50)]
     changes: i64,
     /// Partitions that change per second during the queries.
     #[arg(long, default_value_t = 20)]
     dirty: usize,
-    /// Seconds without changes, and with them, in each round.
+    /// Seconds without and with changes, in each round.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Rounds; a few long rounds would compare the machine at different times.
+    /// Rounds; many short rounds cancel out the variation of the machine.
     #[arg(long, default_value_t = 12)]
-    turns: u64,
-    /// Write the figures to this file as a page of Markdown.
+    rounds: u64,
+    /// Write a page with the figures to this file, as Markdown.
     #[arg(long)]
     markdown: Option<PathBuf>,
 }
@@ -242,7 +242,7 @@ fn run_table(options: &Table) -> Result<()> {
         dir,
         workloads: options.workloads.clone(),
         records: options.records,
-        effort: table::turns::Effort { rounds: options.rounds, millis: options.budget },
+        effort: table::interleaved::Effort { rounds: options.rounds, millis: options.budget },
         // The rest is for the engines' lists of keys and for other processes.
         memory: machine::available_memory().map_or(u64::MAX, |bytes| bytes / 8 * 7),
         reuse: options.reuse,
@@ -300,7 +300,7 @@ fn run_index(options: &Index) -> Result<()> {
         dirty: options.dirty,
         first: options.seconds,
         seconds: options.seconds,
-        turns: options.turns,
+        rounds: options.rounds,
     };
     let sustained = index::sustained::run(&prepared, &sustained)?;
     let page = index::markdown::page(&index::Report { prepared, steps, sustained });

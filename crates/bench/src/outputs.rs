@@ -12,10 +12,10 @@ pub struct Outputs {
     /// Write the figures to this file as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Write the figures to this file as a page of Markdown.
+    /// Write a page with the figures to this file, as Markdown.
     #[arg(long)]
     markdown: Option<PathBuf>,
-    /// Draw times to this file as SVG.
+    /// Write a bar chart of the times to this file, as SVG.
     #[arg(long)]
     pub chart: Option<PathBuf>,
 }

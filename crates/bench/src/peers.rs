@@ -61,7 +61,7 @@ impl Peers {
             let known = self.names().join(", ");
             return Err(format!("there is no peer `{name}`; peers are {known}").into());
         }
-        self.find(name).ok_or_else(|| format!("peer {name} was built but is not there").into())
+        self.find(name).ok_or_else(|| format!("peer {name} was built but cannot be found").into())
     }
 
     /// Installs the Debian packages that these peers need, and `more`, with `apt-get`; only run at

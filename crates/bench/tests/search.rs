@@ -80,9 +80,9 @@ fn all_engines_agree_with_brute_force() {
         assert_eq!(report.get(kind, "firndb-1").unwrap().queries, QUERIES, "{kind}");
         assert!(report.get(kind, "floor").unwrap().median() > 0.0);
     }
-    let page = markdown::page(&report, Some(Path::new("docs/benchmarks.svg")));
-    assert!(page.contains("| Q6 |") && page.contains("](benchmarks.svg)"));
-    assert!(page.contains("| Q6, us | at most 250 | "), "{page}");
+    let page = markdown::page(&report, Some(Path::new("docs/benchmarks-search.svg")));
+    assert!(page.contains("| Q6 |") && page.contains("](benchmarks-search.svg)"));
+    assert!(page.contains("| Q6: median, us | at most 250 | "), "{page}");
     assert!(chart::svg(&report.chart()).trim_end().ends_with("</svg>"));
     assert_eq!(report.json()["figures"].as_array().unwrap().len(), report.figures.len());
 }

@@ -5,9 +5,9 @@ use firndb_bench::chart;
 use firndb_bench::child::Launcher;
 use firndb_bench::fio;
 use firndb_bench::peers::Peers;
+use firndb_bench::table::interleaved::Effort;
 use firndb_bench::table::report::{Figures, Report};
 use firndb_bench::table::runner::{Options, run};
-use firndb_bench::table::turns::Effort;
 use firndb_bench::table::{OURS, PEERS, markdown};
 use firndb_bench_protocol::table::{Records, Workload};
 use firndb_testing::skipped;
@@ -54,7 +54,7 @@ fn all_engines_agree_with_the_generator() {
         assert_eq!(plain.passes.len(), 3);
         for pass in &plain.passes {
             let counts = ["present 2 cpu", "absent p99", "build wall"].map(|what| pass[what].len());
-            assert_eq!(counts, [2, 2, 1], "turns of each");
+            assert_eq!(counts, [2, 2, 1], "measurements of each");
         }
         let direct = section.engines.iter().find(|engine| engine.name == "firndb-direct").unwrap();
         for pass in &direct.passes {

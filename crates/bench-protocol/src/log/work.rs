@@ -254,7 +254,7 @@ pub(super) fn check<S: Store>(records: &Records, store: &S, versions: &[u32]) ->
             return Err(format!("record {number}: found {found}, equal {equal}").into());
         }
         if handle.get(&key(records.count + number), |_| ())? {
-            return Err(format!("record {} is there", records.count + number).into());
+            return Err(format!("absent record {} was found", records.count + number).into());
         }
     }
     Ok(sum)

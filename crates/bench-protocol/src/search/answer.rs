@@ -8,7 +8,7 @@ pub struct Hit {
     pub id: u64,
     /// The sort keys, zero where the order has fewer keys.
     pub keys: [i64; 2],
-    /// Sum of the bytes of its payload if the query asked for payloads, else zero.
+    /// Sum of the bytes of its payload if the query returns payloads, else zero.
     pub payload: u64,
 }
 

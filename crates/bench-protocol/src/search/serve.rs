@@ -19,7 +19,7 @@ pub trait Engine {
     /// Builds the engine's form of `data` in the empty directory `dir`.
     fn build(&self, workload: Workload, data: &Path, dir: &Path) -> Result<()>;
 
-    /// Opens what `build` made.
+    /// Opens what `build` has built.
     fn open(&self, workload: Workload, dir: &Path) -> Result<Self::Session>;
 
     /// Allocations of this thread during `work`; zero if the engine does not count them.

@@ -17,8 +17,7 @@ const SEED: u64 = 7;
 /// The keys to get, and how.
 pub struct GetJob {
     present: bool,
-    /// Whether every byte of a value is read, or only the first eight, which measures the get
-    /// alone.
+    /// Whether every byte of a value is read, or only the first eight, to measure the get alone.
     whole: bool,
     /// Whether the store gets the hint that every byte will be read.
     hinted: bool,
@@ -79,7 +78,7 @@ pub fn warm<S: Store>(records: &Records, store: &S) -> Result<u64> {
         for number in (first..records.count).step_by(threads as usize) {
             let mut record = 0;
             if !handle.get(&key(number), |v| record = Records::fold_record(number, v))? {
-                return Err(format!("record {number} is not there").into());
+                return Err(format!("record {number} was not found").into());
             }
             sum = sum.wrapping_add(record);
         }

@@ -19,7 +19,7 @@ pub trait Engine {
     /// Builds the engine's form of the records in the empty directory `dir`.
     fn build(&self, records: &Records, dir: &Path) -> Result<()>;
 
-    /// Opens what `build` made.
+    /// Opens what `build` has built.
     fn open(&self, records: &Records, dir: &Path) -> Result<Self::Store>;
 }
 
@@ -33,7 +33,7 @@ pub trait Store: Sync {
     /// Whether [`Handle::get_many`] is more than a loop.
     const BATCHES: bool = false;
 
-    /// A handle for one thread, made before the clock starts.
+    /// A handle for one thread, created before the clock starts.
     fn handle(&self) -> Result<Self::Handle<'_>>;
 }
 
@@ -50,8 +50,8 @@ pub trait Handle {
         Ok(())
     }
 
-    /// [`Handle::get_many`] with the hint that `found` reads every value in full, if the engine
-    /// takes it.
+    /// [`Handle::get_many`] with the hint that `found` reads every value in full, for engines that
+    /// support it.
     fn read_many(&mut self, keys: &[Key], found: impl FnMut(usize, &[u8])) -> Result<()> {
         self.get_many(keys, found)
     }

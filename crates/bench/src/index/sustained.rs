@@ -27,7 +27,7 @@ pub struct Options {
     /// Seconds without changes, and with them, in each round.
     pub seconds: u64,
     /// Number of rounds.
-    pub turns: u64,
+    pub rounds: u64,
 }
 
 /// Latencies of all queries, in nanoseconds.
@@ -113,9 +113,10 @@ pub fn run(prepared: &Prepared, options: &Options) -> Result<Figures> {
     let readers = Readers::open(&prepared.dir.join("collection"))?;
     let mut figures = Figures::default();
     let mut stamp = i64::from(std::process::id()) * 1_000_000;
-    for turn in 0..=options.turns {
+    for round in 0..=options.rounds {
         for is_busy in [false, true] {
-            let wait = Duration::from_secs(if turn == 0 { options.first } else { options.seconds });
+            let wait =
+                Duration::from_secs(if round == 0 { options.first } else { options.seconds });
             let over = AtomicBool::new(false);
             let (times, done) = thread::scope(|scope| -> Result<_> {
                 let query_thread = scope.spawn(|| queries(&readers, prepared, &over));
@@ -134,7 +135,7 @@ pub fn run(prepared: &Prepared, options: &Options) -> Result<Figures> {
                 watch.join().map_err(|_| "the watcher panicked")??;
                 Ok((query_thread.join().map_err(|_| "the queries panicked")??, done?))
             })?;
-            if turn == 0 {
+            if round == 0 {
                 figures.kinds = (1..=times.all.len()).map(|n| format!("Q{n}")).collect();
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Limits that a large store must keep: one run, each figure with its limit.
+//! One large store compared with its limits.
 //!
 //! 1. A child process fills a store; a fifth of the puts are updates of earlier records, so that
 //!    compaction runs meanwhile. It closes the store and opens it again.
@@ -36,18 +36,19 @@ pub struct Options {
 /// One in this many puts of the fill is an update.
 const UPDATES: u64 = 5;
 /// Rounds per number of writers.
-const TURNS: usize = 3;
+const ROUNDS: usize = 3;
 
-/// A row of the report: name, the limit (an upper one; a lower one if `is_rate`), and the value.
+/// A row of the report.
 struct Line {
     what: &'static str,
-    asked: String,
-    found: String,
-    holds: bool,
+    limit: String,
+    measured: String,
+    is_met: bool,
 }
 
 fn at_most(what: &'static str, nanos: f64, most: f64) -> Line {
-    Line { what, asked: format!("<= {}", time(most)), found: time(nanos), holds: nanos <= most }
+    let limit = format!("<= {}", time(most));
+    Line { what, limit, measured: time(nanos), is_met: nanos <= most }
 }
 
 /// Runs the measurements; returns the report as a Markdown table.
@@ -85,36 +86,36 @@ pub fn run(options: &Options) -> Result<String> {
     store.close()?;
     std::fs::remove_dir_all(&options.dir)?;
     let lines = [
-        at_most("put, p99.9, compaction beside it", p999, 50e3),
-        at_most("put, longest", max, 10e6),
-        at_most("opened after a close", reopen, 1e9),
-        at_most("opened after kill -9", killed, 3e9),
+        at_most("put, p99.9, during compaction", p999, 50e3),
+        at_most("put, maximum", max, 10e6),
+        at_most("open after a clean close", reopen, 1e9),
+        at_most("open after kill -9", killed, 3e9),
         Line {
-            what: "memory of the index a key",
-            asked: "<= 12 B".into(),
-            found: format!("{key_bytes:.2} B"),
-            holds: key_bytes <= 12.0,
+            what: "index memory per key",
+            limit: "<= 12 B".into(),
+            measured: format!("{key_bytes:.2} B"),
+            is_met: key_bytes <= 12.0,
         },
         Line {
-            what: "synced puts, 16 writers beside 1",
-            asked: ">= 6 times".into(),
-            found: format!("{:.1} times ({many:.0}/s, {one:.0}/s)", many / one),
-            holds: many / one >= 6.0,
+            what: "synced puts per second, 16 writers relative to 1",
+            limit: ">= 6 times".into(),
+            measured: format!("{:.1} times ({many:.0}/s, {one:.0}/s)", many / one),
+            is_met: many / one >= 6.0,
         },
     ];
     let mut out = format!(
-        "{} records of 100 bytes, {:.0} k puts a second, {removed} segments compacted meanwhile; \
-         a thread that only slept, a millisecond at a time, woke {} late once, and the host took \
-         {} of the processors' time\n\n\
-         | what | asked | found | |\n|---|---:|---:|---|\n",
+        "{} records of 100 bytes were put at {:.0} k puts per second, while {removed} segments were \
+         compacted. Meanwhile, a thread that sleeps for one millisecond at a time woke up at most \
+         {} late, and the hypervisor took {} of processor time.\n\n\
+         | limit of | bound | measured | |\n|---|---:|---:|---|\n",
         options.records,
         rate / 1e3,
         time(late),
         time(taken)
     );
     for line in lines {
-        let verdict = if line.holds { "holds" } else { "missed" };
-        writeln!(out, "| {} | {} | {} | {verdict} |", line.what, line.asked, line.found)?;
+        let verdict = if line.is_met { "met" } else { "**missed**" };
+        writeln!(out, "| {} | {} | {} | {verdict} |", line.what, line.limit, line.measured)?;
     }
     Ok(out)
 }
@@ -194,14 +195,14 @@ impl Sleeper {
 /// Synced puts per second, of one writer and of sixteen.
 fn sync_rates(store: &LogStore, options: &Options) -> Result<(f64, f64)> {
     let mut rates = [Vec::new(), Vec::new()];
-    for _ in 0..TURNS {
+    for _ in 0..ROUNDS {
         for (writers, rates) in [1u64, 16].into_iter().zip(&mut rates) {
             rates.push(sync_rate(store, writers, options)?);
         }
     }
     let [one, many] = rates.map(|mut rates| {
         rates.sort_by(f64::total_cmp);
-        rates[TURNS / 2]
+        rates[ROUNDS / 2]
     });
     Ok((one, many))
 }

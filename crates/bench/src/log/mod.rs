@@ -4,12 +4,12 @@
 //! every value, and only then measures gets of all engines, interleaved; after updates all values
 //! are compared again. [`markdown`] formats the figures as a page.
 
-mod aims;
 mod cold;
 pub mod limits;
 pub mod markdown;
 pub mod ours;
 pub mod runner;
+mod targets;
 
 /// The folders below `peers/` that take part.
 pub const PEERS: [&str; 7] = ["fjall", "kyoto", "lmdb", "redb", "rocksdb", "tokyo", "berkeley"];

@@ -6,8 +6,8 @@
 //! Figures have names. For `WHAT` fill, update, `both get`, `both put`, quiet, present or absent:
 //! `WHAT rate` (operations per second), `cpu`, `p50`, `p99`, `p999`, `max`; `present 2 rate` and
 //! `cpu` are of two threads; `quiet` are gets right before `both`. For fill and update `WHAT disk`,
-//! `WHAT memory`, `WHAT dirty` (bytes per operation), `told` (bytes written so far, as counted by
-//! the engine); `steady` is updated again after `update`; `open` and `close`. Of the growing
+//! `WHAT memory`, `WHAT dirty` (bytes per operation), `WHAT written` (bytes so far, as counted by the
+//! engine); `steady` is updated again after `update`; `open` and `close`. Of the growing
 //! workload: `grow get`, `grow put` (its `cpu` is of both). Of FirnDB, by number of threads:
 //! `cold N rate`, `cold N read` (bytes per get), `fio N rate`.
 
@@ -30,7 +30,7 @@ const GROWTHS: u64 = 9;
 const REST: Duration = Duration::from_secs(1);
 
 /// Rounds of gets from the disk.
-const COLD_TURNS: usize = 7;
+const COLD_ROUNDS: usize = 7;
 
 /// Parameters of a run.
 pub struct Options {
@@ -222,10 +222,10 @@ impl<'a> Run<'a> {
     /// Ends the engine. Keeps the median of each figure over the rounds; of maxima the largest.
     fn end(self, dir: &Path) -> Result<Figures> {
         let mut figures = Figures { name: self.name, version: self.version, ..Figures::default() };
-        for (what, mut turns) in self.found {
-            turns.sort_by(f64::total_cmp);
-            let place = if what.ends_with(" max") { turns.len() - 1 } else { turns.len() / 2 };
-            figures.add(what, turns[place]);
+        for (what, mut rounds) in self.found {
+            rounds.sort_by(f64::total_cmp);
+            let place = if what.ends_with(" max") { rounds.len() - 1 } else { rounds.len() / 2 };
+            figures.add(what, rounds[place]);
         }
         figures.write(&dir.join(format!("{}.json", figures.name)))?;
         Ok(figures)
@@ -239,7 +239,7 @@ impl<'a> Run<'a> {
     fn cold(&mut self) -> Result<()> {
         let millis = self.options.millis;
         for threads in cold::THREADS {
-            for _ in 0..COLD_TURNS {
+            for _ in 0..COLD_ROUNDS {
                 match cold::disk(&self.place.0, threads, millis) {
                     Ok(rate) => self.found(format!("fio {threads} rate"), rate),
                     Err(error) => eprintln!("there are no figures of the disk itself: {error}"),
@@ -311,7 +311,7 @@ impl<'a> Run<'a> {
         self.found(format!("{what} memory"), memory);
         if answer[2] != "-" {
             let bytes = self.child.number(&answer[2])?;
-            self.found(format!("{what} told"), bytes);
+            self.found(format!("{what} written"), bytes);
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
-//! The page `docs/benchmarks.md`: every figure on it comes from one run.
+//! The page `docs/benchmarks-search.md`: every figure that this module prints comes from one run.
 
-use super::aims;
 use super::report::{EngineReport, Report};
+use super::targets;
 use crate::machine;
+use crate::page::{self, Loss};
 use crate::units::{bytes, is_ours, is_peer, time};
 use firndb_bench_protocol::search::{Kind, Workload};
 use std::fmt::Write;
@@ -10,34 +11,46 @@ use std::path::Path;
 
 const METHOD: &str = "\
 Every engine, FirnDB included, is a child process that reads the same rows and the same queries and
-speaks the same few lines (`peers/README.md`). Before any time is told, the answers of all engines
-to every query are compared: counts, ids of the hits in order, sort keys, and sums of the payload
-bytes; a sample is compared with brute force too.
+implements the same protocol ([peers/README.md](../peers/README.md)). The answers of all engines to
+every query are compared before any time is reported: counts, ids of the hits in order, sort keys,
+and sums of the payload bytes. A sample is also compared with brute force.
 
-Queries are prepared before the clock starts and then timed one by one on one thread, from the
-parameters to the ids of the hits (and for Q2 their payloads); Q1, Q5 and A, which some engines
-answer faster than the clock can be read, are timed over 16 runs of the same query. Engines take
-turns, kind by kind, over several rounds; everything is in the page cache. Engines that are too
-slow to answer all queries in their time answer the first ones; the column *queries* tells. *Floor*
-is no engine: bare arrays written by hand for each kind of query, held in memory.
+Queries are prepared before the clock starts. They are then timed one by one on one thread, from the
+parameters to the ids of the hits; for Q2, to the bytes of their payloads. Q1, Q5 and A, which some
+engines answer faster than the clock can be read, are timed over 16 runs of the same query. Engines
+are interleaved, kind by kind, over several rounds. All data is in the page cache. An engine that is
+too slow to answer all queries within its time budget answers the first ones; the column *queries*
+shows how many. *Floor* is not an engine: it answers each kind of query from hand-written arrays in
+memory, and indicates what the machine allows.
 
-Peers are set up as `peers/README.md` tells. None of them compresses payloads but DuckDB, and the
-bytes beyond payloads are all others that an engine has on disk. Lucene runs on a Java machine that
-has no `jdk.incubator.vector`, so without SIMD for postings; its query cache is off, and it warms up
-for three seconds with each kind first, for its code is compiled as it runs.
+`peers/README.md` describes the configuration of the peers. Only DuckDB compresses payloads. *Index
+bytes* are all bytes on disk except the payloads. Lucene runs on a JVM without
+`jdk.incubator.vector`, hence without SIMD for postings. Its query cache is off, and it warms up for
+three seconds with each kind of query, because its code is compiled while it runs.
 
-Figures are of a reader that has been asked for a while: FirnDB then has merged runs of small
-partitions in memory (`Reader::with_bundle_limit`).
+The figures are those of a reader that has been in use: after enough queries, FirnDB has merged runs
+of small partitions in memory (`Reader::with_bundle_limit`).
 ";
 
 /// The page. `chart` is the drawing to show, in the directory of the page.
 pub fn page(report: &Report, chart: Option<&Path>) -> String {
-    let mut out = String::from("# Benchmarks\n\n");
+    let mut out = String::from("# Benchmarks: collections\n\n");
+    let mut targets = String::new();
+    let tally = targets::table(report, &mut targets);
+    let losses = losses(report);
+    if let Some(ratio) = report.mean_ratio(targets::ONE) {
+        let _ = write!(
+            out,
+            "Queries over one partition are {ratio:.2} times as fast as those of the fastest peer \
+             of each kind (geometric mean of the ratios of medians). "
+        );
+    }
     let (size, rounds) = (report.size, report.rounds);
     let _ = write!(
         out,
-        "{}, on {}. {size} documents, {} queries of each kind, {rounds} rounds.\n\
-         Run it yourself: `cargo xtask bench search`.\n\n",
+        "{}\n\nMeasured on {} on {}: {size} documents, {} queries of each kind, {rounds} rounds. \
+         To run it: `cargo xtask bench search`.\n\n",
+        page::summary(tally, &losses),
         machine::today(),
         machine::describe(),
         report.per_kind
@@ -45,9 +58,9 @@ pub fn page(report: &Report, chart: Option<&Path>) -> String {
     if let Some(name) = chart.and_then(Path::file_name) {
         let _ = writeln!(out, "![Median times by engine]({})\n", name.to_string_lossy());
     }
-    aims::table(report, &mut out);
-    summary(report, &mut out);
-    losses(report, &mut out);
+    out.push_str(&targets);
+    medians(report, &mut out);
+    page::losses(&losses, "", &mut out);
     let _ = write!(out, "## Method\n\n{METHOD}\n## Times\n\n");
     Kind::ALL.iter().for_each(|&kind| times(report, kind, &mut out));
     for workload in Workload::ALL {
@@ -58,7 +71,7 @@ pub fn page(report: &Report, chart: Option<&Path>) -> String {
     out
 }
 
-fn summary(report: &Report, out: &mut String) {
+fn medians(report: &Report, out: &mut String) {
     let names = report.names();
     let _ = writeln!(out, "## Medians\n\n| query | {} |", names.join(" | "));
     let _ = writeln!(out, "|---|{}", "---:|".repeat(names.len()));
@@ -76,17 +89,17 @@ fn summary(report: &Report, out: &mut String) {
         if let Some(ratio) = report.mean_ratio(name) {
             let _ = writeln!(
                 out,
-                "The best peer takes {ratio:.2} times as long as `{name}` (geometric mean of the \
-                 medians over all kinds).\n"
+                "- `{name}`: {ratio:.2} times as fast as the fastest peer of each kind (geometric \
+                 mean)."
             );
         }
     }
+    out.push('\n');
 }
 
-/// Where a peer is faster than FirnDB.
-fn losses(report: &Report, out: &mut String) {
-    let _ = writeln!(out, "## Where a peer wins\n");
-    let mut none = true;
+/// The comparisons in which a peer is better than FirnDB.
+fn losses(report: &Report) -> Vec<Loss> {
+    let mut losses = Vec::new();
     for kind in Kind::ALL {
         for name in report.names().into_iter().filter(|name| is_ours(name)) {
             let (Some(ratio), Some((peer, _))) = (report.ratio(kind, name), report.best_peer(kind))
@@ -94,29 +107,27 @@ fn losses(report: &Report, out: &mut String) {
                 continue;
             };
             if ratio < 1.0 {
-                none = false;
-                let _ = writeln!(
-                    out,
-                    "- {kind}: {peer} is {:.1} times faster than {name}.",
-                    1.0 / ratio
-                );
+                let times = 1.0 / ratio;
+                losses.push(Loss {
+                    peers: vec![peer.into()],
+                    line: format!("{kind}: {peer} is {times:.1} times as fast as {name}."),
+                });
             }
         }
     }
     for workload in Workload::ALL {
-        cheaper(report, workload, "disk", |engine| (engine.built.disk, bytes), out, &mut none);
-        let beyond = |engine: &EngineReport| -> Cost {
-            (report.beyond_payload(engine).unwrap_or(u64::MAX), bytes)
-        };
-        cheaper(report, workload, "beyond payload", beyond, out, &mut none);
-        let build =
-            |engine: &EngineReport| -> Cost { (engine.built.wall.as_nanos() as u64, show_time) };
-        cheaper(report, workload, "build time", build, out, &mut none);
-        let open =
-            |engine: &EngineReport| -> Cost { (engine.open_time.as_nanos() as u64, show_time) };
-        cheaper(report, workload, "time to open", open, out, &mut none);
+        losses.extend(cheaper(report, workload, "bytes on disk", |e| (e.built.disk, bytes)));
+        losses.extend(cheaper(report, workload, "index bytes", |engine| {
+            (report.index_bytes(engine).unwrap_or(u64::MAX), bytes)
+        }));
+        losses.extend(cheaper(report, workload, "time to build", |engine| {
+            (engine.built.wall.as_nanos() as u64, show_time)
+        }));
+        losses.extend(cheaper(report, workload, "time to open", |engine| {
+            (engine.open_time.as_nanos() as u64, show_time)
+        }));
     }
-    let _ = writeln!(out, "{}", if none { "Nowhere in this run.\n" } else { "" });
+    losses
 }
 
 /// A cost and how to show it.
@@ -128,19 +139,18 @@ fn cheaper(
     workload: Workload,
     what: &str,
     cost: impl Fn(&EngineReport) -> Cost,
-    out: &mut String,
-    none: &mut bool,
-) {
+) -> Vec<Loss> {
     let here = || report.engines.iter().filter(|engine| engine.workload == workload);
     let ours = here().filter(|engine| is_ours(&engine.name)).min_by_key(|e| cost(e).0);
-    let Some(ours) = ours else { return };
+    let Some(ours) = ours else { return Vec::new() };
     let (least, show) = cost(ours);
-    for peer in here().filter(|e| is_peer(&e.name) && cost(e).0 < least) {
-        *none = false;
+    let loss = |peer: &EngineReport| {
         let (theirs, mine) = (show(cost(peer).0), show(least));
         let (peer, name, set) = (&peer.name, &ours.name, workload.name());
-        let _ = writeln!(out, "- {set}, {what}: {peer} takes {theirs}, {name} {mine}.");
-    }
+        let line = format!("{set}, {what}: {peer} {theirs}, {name} {mine}.");
+        Loss { peers: vec![peer.clone()], line }
+    };
+    here().filter(|e| is_peer(&e.name) && cost(e).0 < least).map(loss).collect()
 }
 
 fn show_time(nanos: u64) -> String {
@@ -151,7 +161,7 @@ fn times(report: &Report, kind: Kind, out: &mut String) {
     let _ = writeln!(out, "### {kind}: {}\n", kind.text());
     let _ = writeln!(
         out,
-        "| engine | median | p99 | max | queries | allocations | times the best peer |"
+        "| engine | median | p99 | max | queries | allocations | times as fast as the fastest peer |"
     );
     let _ = writeln!(out, "|---|---:|---:|---:|---:|---:|---:|");
     for name in report.names() {
@@ -170,8 +180,8 @@ fn engines(report: &Report, workload: Workload, out: &mut String) {
     let _ = writeln!(out, "## Building and opening: {}\n", workload.name());
     let _ = writeln!(
         out,
-        "| engine | build | CPU | peak memory | on disk | beyond payload | open again | \
-         memory after open | a partition |"
+        "| engine | build | CPU | peak memory | on disk | index bytes | open | \
+         memory after opening | per partition |"
     );
     let _ = writeln!(out, "|---|{}", "---:|".repeat(8));
     for engine in report.engines.iter().filter(|e| e.workload == workload && e.name != "floor") {
@@ -184,7 +194,7 @@ fn engines(report: &Report, workload: Workload, out: &mut String) {
             time(built.cpu.as_nanos() as f64),
             bytes(built.peak_memory),
             bytes(built.disk),
-            report.beyond_payload(engine).map_or("-".into(), bytes),
+            report.index_bytes(engine).map_or("-".into(), bytes),
             time(engine.open_time.as_nanos() as f64),
             bytes(engine.open_memory),
             engine.memory_per_partition().map_or("".into(), bytes)

@@ -16,7 +16,7 @@ pub mod ours;
 pub mod jobs;
 pub mod runner;
 pub mod report;
-pub mod aims;
+pub mod targets;
 pub mod markdown;
 
 /// The folders below `peers/` that take part.

@@ -156,7 +156,7 @@ impl Engine for Ours {
         allocation_counter::measure(work).count_total
     }
 
-    /// Replaces the first partition, and switches another reader to it.
+    /// Replaces the first partition, and refreshes another reader.
     fn extras(&self, workload: Workload, data: &Path, dir: &Path) -> Result<Vec<(String, f64)>> {
         let mut documents = Vec::new();
         self.each_document(workload, data, |partition, document| {
@@ -195,22 +195,22 @@ impl Engine for Ours {
         let [whole, added, put, commit] = median(&mut times);
         let ([swap], [more, slowest]) = (median(&mut swaps), median(&mut after));
         let named = [
-            (format!("replace a partition of {} documents, durably", documents.len()), whole),
-            ("of that, adding the documents".into(), added),
-            ("of that, making and syncing the file".into(), put),
+            (format!("durable replacement of a partition of {} documents", documents.len()), whole),
+            ("of which adding the documents".into(), added),
+            ("of which writing and syncing the file".into(), put),
             (CHANGE.into(), commit),
             (SWITCH.into(), swap),
-            (format!("what {PAGES} pages after the switch take longer than before it"), more),
-            ("the slowest of these pages".into(), slowest),
+            (format!("additional time of {PAGES} pages after the refresh"), more),
+            ("slowest of these pages".into(), slowest),
         ];
         Ok(named.map(|(name, took)| (name, took.as_nanos() as f64)).into())
     }
 }
 
-/// Duration of the change that replaced a partition.
-pub const CHANGE: &str = "of that, the change";
-/// Time until another reader saw the change.
-pub const SWITCH: &str = "a reader's switch to it, warm";
+/// Duration of the commit that replaced a partition.
+pub const CHANGE: &str = "of which the commit";
+/// Duration of the refresh of another reader.
+pub const SWITCH: &str = "refresh of a warm reader";
 
 /// Number of pages queried after a partition was replaced.
 const PAGES: u32 = 500;

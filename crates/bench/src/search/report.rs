@@ -128,7 +128,7 @@ impl Report {
         self.engines.iter().find(|e| e.workload == workload && e.name == name)
     }
 
-    /// The best peer's median divided by the engine's, for a kind.
+    /// The fastest peer's median divided by the engine's, for a kind.
     pub fn ratio(&self, kind: Kind, name: &str) -> Option<f64> {
         Some(self.best_peer(kind)?.1 / self.get(kind, name)?.median())
     }
@@ -141,9 +141,9 @@ impl Report {
         Some((logs.iter().sum::<f64>() / logs.len() as f64).exp())
     }
 
-    /// Bytes on disk that are not payload; `None` for engines that compress payloads, where this
+    /// Bytes on disk that are not payloads; `None` for engines that compress payloads, where this
     /// cannot be computed.
-    pub fn beyond_payload(&self, engine: &EngineReport) -> Option<u64> {
+    pub fn index_bytes(&self, engine: &EngineReport) -> Option<u64> {
         let payload = if engine.workload == Workload::Cars { self.payload_bytes } else { 0 };
         engine.built.disk.checked_sub(payload).filter(|_| !engine.name.ends_with("-zstd"))
     }
@@ -163,7 +163,9 @@ impl Report {
         }
         for name in self.names().into_iter().filter(|name| is_ours(name)) {
             if let Some(ratio) = self.mean_ratio(name) {
-                text += &format!("{name}: {ratio:.2} times the best peer (geometric mean)\n");
+                text += &format!(
+                    "{name}: {ratio:.2} times as fast as the fastest peer (geometric mean)\n"
+                );
             }
         }
         text
@@ -184,7 +186,7 @@ impl Report {
     }
 
     fn kind_table(&self, kind: Kind) -> Table {
-        let head = ["engine", "median", "p99", "max", "queries", "allocations", "best peer is"];
+        let head = ["engine", "median", "p99", "max", "queries", "allocations", "fastest peer"];
         let mut table = table(&head);
         for name in self.names() {
             let Some(figures) = self.get(kind, name) else { continue };
@@ -210,10 +212,10 @@ impl Report {
             "CPU",
             "peak memory",
             "on disk",
-            "beyond payload",
+            "index bytes",
             "open",
-            "memory open",
-            "a partition",
+            "memory",
+            "per partition",
         ];
         let mut table = table(&head);
         for engine in self.engines.iter().filter(|e| e.workload == workload && e.name != "floor") {
@@ -224,7 +226,7 @@ impl Report {
                 time(built.cpu.as_nanos() as f64),
                 bytes(built.peak_memory),
                 bytes(built.disk),
-                self.beyond_payload(engine).map_or("-".into(), bytes),
+                self.index_bytes(engine).map_or("-".into(), bytes),
                 time(engine.open_time.as_nanos() as f64),
                 bytes(engine.open_memory),
                 engine.memory_per_partition().map_or(String::new(), bytes),
@@ -249,7 +251,7 @@ impl Report {
                 "build": engine.built.wall.as_nanos() as u64,
                 "build_cpu": engine.built.cpu.as_nanos() as u64,
                 "build_peak_memory": engine.built.peak_memory, "disk": engine.built.disk,
-                "beyond_payload": self.beyond_payload(engine),
+                "index_bytes": self.index_bytes(engine),
                 "open": engine.open_time.as_nanos() as u64, "open_memory": engine.open_memory,
                 "extras": engine.extras,
             })

@@ -1,9 +1,9 @@
 //! Gets from the disk, and the disk's own speed, measured by `fio` on the engine's file: random
 //! reads of 4 KiB past the page cache.
 
+use super::interleaved::Effort;
 use super::jobs::Getter;
 use super::report::Figures;
-use super::turns::Effort;
 use crate::fio;
 use firndb_bench_protocol::Result;
 use std::path::Path;

@@ -1,121 +1,119 @@
-//! The page `docs/benchmarks-table.md`: every figure on it comes from one machine, except those of
-//! BSDB's own program, which are marked.
+//! The page `docs/benchmarks-table.md`. Every figure that this module prints comes from one run,
+//! except those of BSDB's own program, which are marked.
 
-use super::aims;
 use super::report::{Figures, Report, Section, median, ratios};
+use super::targets;
 use crate::machine;
+use crate::page::{self, Loss, head, or_dash, row};
 use crate::units::{bytes, is_ours, is_peer, time};
 use std::fmt::Write;
 use std::path::Path;
 
 const METHOD: &str = "\
-Every engine, FirnDB included, is a child process that speaks the same few lines
-(`peers/README.md`) and makes the same records from their numbers, so a build streams and its time
-has the time of making the records in it. Keys are `k` and twelve hexadecimal digits of a bijection:
-they come in random order. LMDB, redb and RocksDB want them sorted; they get them sorted, at the
-price of sorting eight bytes a record. Values of `small` and `large` cannot be compressed.
+Every engine, FirnDB included, is a child process that implements the same protocol
+([peers/README.md](../peers/README.md)) and generates the same records from their numbers. Builds
+stream, and the time of a build includes generating the records. Keys are `k` and twelve hexadecimal
+digits of a bijection, so they arrive in random order. LMDB, redb and RocksDB need sorted keys and
+receive them sorted, for the price of sorting eight bytes per record. Values of `small` and `large`
+do not compress.
 
-Before anything is timed, each engine is opened anew, 20,000 whole values and 20,000 absent keys are
-compared with the generator, singly and in batches, and then every record is got once and a fold of
-all values is compared. The same once more when all are open, right before the turns, so every page
-has been touched; gets by *CPU a get* that then read from the disk end the run. Every byte of a
-value is read, but where it is said that the first eight are; by the same code of every engine, from
-256 bytes on in vectors of 32 where the machine has such.
+**Correctness.** Before anything is timed, each engine is opened anew, and 20,000 whole values and
+20,000 absent keys are compared with the generator, individually and in batches. Then every record
+is read once, and a checksum of all values is compared. This is repeated when all engines are open,
+right before the measurements, so every page has been touched; a measurement of CPU time that still
+reads from the disk ends the run with an error. Unless a column says that only the first eight bytes
+are read, every byte of a value is read, by the same code for every engine (for values of 256 bytes
+and more in vectors of 32 bytes, where the processor has them).
 
-*CPU a get* is the time that threads spent on a CPU, divided by the gets, one after the other over
-four million random keys: the processor may overlap a get with the next one. With two threads it is
-the same sum, so what threads lose to each other shows in it; gets a second are by the wall clock.
-Percentiles are of gets timed one by one, from one reading of the clock to the next, so they hold
-the clock (about 20 ns) and no overlap.
+**Gets.** *CPU per get* is the CPU time of the threads divided by the number of gets, one after
+another over four million random keys; the processor may overlap consecutive gets. With two threads
+it is the same quotient, so it shows what threads cost each other; gets per second are by the wall
+clock. Percentiles are of gets timed one by one, from one reading of the clock to the next, so they
+include reading the clock (about 20 ns), and nothing overlaps. Batches are `get_many`; with the
+full-read hint they are `read_many`, which prefetches whole values.
 
-Engines are open at the same time, as many as memory holds, in each pass the same, and measured in
-turns: each kind of get of one engine after the other, a fraction of a second each, in several
-rounds, there and back. All of that is done in three passes, with files built and opened anew, for
-how the pages of a file lie differs from build to build. Turns of one pass mostly agree; passes may
-not. So a figure of a pass is the median of its turns, and a figure of a table the median of the
-passes; in brackets are the least and the most of all turns. Aims divide figures of the same pass,
-and tell the median of the passes. A turn of percentiles ends after half a million gets, or four
-times the time of other turns, and has its own percentiles. Turns of the disk, of FirnDB and of
-`fio`, are three times longer, and with many reads at a time there are four times as many of them.
-Of builds, openings and sizes there is one of each in a pass. `--json` has every measurement.
+**Passes and rounds.** As many engines as fit into memory are open at the same time, in the same
+groups in every pass, and are measured interleaved: one kind of get of one engine after another, a
+fraction of a second each, in several rounds of alternating direction. All of this is done in three
+passes with files that are built and opened anew, because the placement of a file's pages differs
+from build to build. The figure of a pass is the median of its measurements, and the figure in a
+table is the median of the passes; parentheses give the smallest and the largest of all
+measurements. Targets divide figures of the same pass and report the median of these ratios. A
+measurement of percentiles ends after half a million gets or four times the usual duration.
+Measurements of the disk, of FirnDB and of `fio`, are three times as long, and those with many
+concurrent reads are four times as many. Builds, openings and sizes are measured once per pass.
+`--json` writes every measurement.
 
-Builds come one after the other, in the order of the tables; of those that are measured together the
-second pass begins with one after a third, the third after two thirds. The host of a virtual machine
-may take back memory that is free, here what was free for two seconds, and give it again slowly,
-page by page. So before each build as much memory as it may hold is filled and freed, in huge pages.
-That lasts for about the first two seconds of a build; a longer one may have to wait again, if it
-asks for huge pages: those are what the host takes.
+**Builds** run one after another in the order of the tables, rotated by a third of the engines in
+the second pass and by two thirds in the third. The host of a virtual machine may reclaim free
+memory (here after two seconds) and return it slowly, page by page. Before each build, as much
+memory as the build may use is therefore touched in huge pages and freed. This covers about the
+first two seconds of a build; a longer build may have to wait for huge pages again. `firndb`,
+`firndb-smallpages`, `firndb-resident` and `firndb-direct` build the same file: their builds show how
+much the machine varies, and targets use the median of the four. `firndb-tenth` builds with memory
+for a tenth of the records, through a temporary file. Every engine except `phf` syncs what it built.
 
-`firndb`, `firndb-smallpages`, `firndb-resident` and `firndb-direct` build the same file: their
-builds show how much the machine differs from minute to minute, and the aims of builds take the
-median of the four. Only `phf` does not sync what it
-built. *Own memory* is what no file backs; *mapped* is what the page cache could take back. The
-files are read from the page cache as their builds left them there: those of FirnDB in huge pages,
-which its writer makes possible by writing whole ones; read from the disk again they would be in
-small ones. *Floor* is no engine: an array of slots and an array of records; its build writes the
-records to a file, one after the other. `firndb-tenth` builds with memory for a tenth of the
-records, from a file that it writes and reads again.
+**Memory.** *Anonymous memory* is not backed by files; *mapped* is what the page cache could
+reclaim. Files are read from the page cache as their builds left them: FirnDB's in huge pages,
+because its writer writes whole ones. A file that is read back from disk is in small pages.
 
-*What a get waits for.* A get of `firndb` in memory reads the directory (0.04 bytes a record: in the
-outer caches as a rule), which names the block; then it needs the head of the block and the record,
-in one page: three lines of a head of small records and one or two of the record. Of small records
-it asks for twelve lines around the likely place with those of the head, and nine times in ten waits
-for memory once ([0007](decisions/0007-a-place-names-one-block.md)), else twice.
-cdb waits twice, for a slot of its hash table and then for the record, each in a page of its
-own; so does `phf`. So does `firndb-resident`, for a line of its index and the record, and `firndb`
-where records are large and the file has an index; the index is small beside such records and mostly
-in the caches. Lines are what gets wait for that overlap.
+**Floor** is not an engine: an array of slots and an array of records. Its build writes the records
+to a file, one after another.
+
+**Cache misses.** A get of `firndb` in memory reads the directory (0.04 bytes per record, usually in
+the outer caches), which names the block. Then it needs the head of the block and the record, in the
+same page: three cache lines of the head, for small records, and one or two of the record. For small
+records it prefetches twelve lines around the predicted position together with those of the head; in
+nine gets of ten that is one memory wait, otherwise two
+([0007](decisions/0007-a-hash-maps-to-one-block.md)). cdb waits twice, for a slot of its hash table
+and then for the record, each in a page of its own; so does `phf`. `firndb-resident` waits for a
+line of its index and for the record, and so does `firndb` where records are large and the file has
+an index, which is small beside such records and mostly cached. Gets that overlap are limited by the
+number of cache lines.
 ";
 
 const BSDB: &str = "\
 ## BSDB itself
 
-`phf` above is BSDB's design without its JVM. BSDB's own program (0.1.3, JDK 11), measured by us on
-another machine (2 cores of a Xeon at 2.5 GHz, 24 GB; not comparable with the tables above), with 20
-million records of 13 + 32 bytes: build 115 CPU seconds; 1,141 MB on disk, 57.1 bytes a record; 1.41
-us of CPU for a key that is there and 0.74 us for an absent one; two dependent reads a get from the
-disk; 6.27 bits of memory a key for its hash function. A million JSON values of 988 bytes,
-compressed: 22.5 us of CPU a get. Its README tells 558,000 gets a second for 13.2 billion records on
-NVMe.
+`phf` above is BSDB's design without its JVM. BSDB's own program (0.1.3, JDK 11) was measured on
+another machine (2 cores of a Xeon at 2.5 GHz, 24 GB), which is not comparable with the tables
+above. With 20 million records of 13 + 32 bytes: 115 s of CPU to build; 1,141 MB on disk, 57.1 bytes
+per record; 1.41 us of CPU per get of a present key and 0.74 us of an absent one; two dependent reads
+per get from disk; 6.27 bits of memory per key for its hash function. With a million JSON values of
+988 bytes, compressed: 22.5 us of CPU per get. Its README states 558,000 gets per second for 13.2
+billion records on NVMe.
 
 ";
 
 /// The page. `chart` is the drawing to show, in the directory of the page.
 pub fn page(report: &Report, chart: Option<&Path>) -> String {
-    let mut out = String::from("# Benchmarks of the Table\n\n");
+    let mut targets = String::new();
+    let tally = targets::table(report, &mut targets);
+    let losses = losses(report);
+    let mut out = String::from("# Benchmarks: tables\n\n");
     let _ = write!(
         out,
-        "{}, on {}.\nRun it yourself: `cargo xtask bench table`.\n\n",
+        "{}\n\nMeasured on {} on {}. To run it: `cargo xtask bench table`.\n\n",
+        page::summary(tally, &losses),
         machine::today(),
         machine::describe(),
     );
     if let Some(name) = chart.and_then(Path::file_name) {
-        let _ = writeln!(out, "![CPU time of a get by engine]({})\n", name.to_string_lossy());
+        let _ = writeln!(out, "![CPU time per get by engine]({})\n", name.to_string_lossy());
     }
-    aims::table(report, &mut out);
+    out.push_str(&targets);
+    medians(report, &mut out);
+    page::losses(&losses, LOSSES, &mut out);
+    let _ = write!(out, "## Method\n\n{METHOD}\n");
     for section in &report.sections {
         gets(section, &mut out);
         against_peers(section, &mut out);
         costs(section, &mut out);
     }
-    losses(report, &mut out);
     cold(report, &mut out);
-    let _ = write!(out, "{BSDB}## Method\n\n{METHOD}\n");
+    out.push_str(BSDB);
     versions(report, &mut out);
     out
-}
-
-fn row(out: &mut String, cells: &[String]) {
-    let _ = writeln!(out, "| {} |", cells.join(" | "));
-}
-
-/// The header of a table: the first column is text, the others are numbers.
-fn head(out: &mut String, cells: &[&str]) {
-    let _ = writeln!(out, "| {} |\n|---|{}", cells.join(" | "), "---:|".repeat(cells.len() - 1));
-}
-
-fn or_dash<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
-    value.map_or("-".into(), show)
 }
 
 /// A time, with the smallest and the largest measurement.
@@ -129,30 +127,57 @@ fn size(value: f64) -> String {
     bytes(value as u64)
 }
 
+/// CPU times of single gets with one thread; every byte of the values is read.
+fn medians(report: &Report, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "## Medians\n\nCPU time per get with one thread, every byte of the value read.\n"
+    );
+    let mut names: Vec<&str> = Vec::new();
+    for engine in report.sections.iter().flat_map(|section| &section.engines) {
+        if engine.get("present 1 cpu").is_some() && !names.contains(&engine.name.as_str()) {
+            names.push(&engine.name);
+        }
+    }
+    head(out, 1, &[&["gets"], &names[..]].concat());
+    for section in &report.sections {
+        for what in ["present", "absent"] {
+            let of = |name: &&str| section.engines.iter().find(|engine| engine.name == **name);
+            let cell = |name| {
+                or_dash(of(name).and_then(|engine| engine.get(&format!("{what} 1 cpu"))), time)
+            };
+            let title = format!("{}, {what} keys", section.records.workload.name());
+            row(out, &[vec![title], names.iter().map(cell).collect()].concat());
+        }
+    }
+    out.push('\n');
+}
+
 fn gets(section: &Section, out: &mut String) {
     let records = section.records;
     let (name, text) = (records.workload.name(), records.workload.text());
     let _ = writeln!(out, "## {name}: {} records, {text}\n", records.count);
     head(
         out,
+        1,
         &[
             "engine",
-            "present: CPU a get",
+            "present: CPU per get",
             "2 threads",
             "median",
             "p99",
             "p99.9",
             "gets/s",
             "2 threads",
-            "absent: CPU a get",
+            "absent: CPU per get",
             "2 threads",
             "median",
             "p99",
-            "batch of 64: CPU a key",
-            "told that all is read: CPU a key",
-            "first bytes of the value read: CPU a get",
+            "batch of 64: CPU per key",
+            "batch of 64, full-read hint: CPU per key",
+            "first bytes read: CPU per get",
             "2 threads",
-            "first bytes, batch of 64: CPU a key",
+            "first bytes read, batch of 64: CPU per key",
         ],
     );
     for engine in section.engines.iter().filter(|engine| engine.get("present p50").is_some()) {
@@ -195,10 +220,10 @@ fn against_peers(section: &Section, out: &mut String) {
     }
     let _ = writeln!(
         out,
-        "How many times FirnDB's CPU time a peer takes, for a present key / an absent one:\n"
+        "CPU time per get of each peer relative to FirnDB's, for a present key / an absent key:\n"
     );
     let names = ours.iter().map(|engine| engine.name.as_str());
-    head(out, &["peer"].into_iter().chain(names).collect::<Vec<_>>());
+    head(out, 1, &["peer"].into_iter().chain(names).collect::<Vec<_>>());
     for peer in section.peers() {
         let ratio = |engine: &Figures, what: &str| {
             let passes = ratios(&peer.by_pass(what)?, &engine.by_pass(what)?);
@@ -217,23 +242,24 @@ fn against_peers(section: &Section, out: &mut String) {
 fn costs(section: &Section, out: &mut String) {
     let _ = writeln!(
         out,
-        "The keys and values have {}; making them alone takes {}. Building, opening, and memory \
-         while serving:\n",
+        "Keys and values take {}; generating them alone takes {}. Costs of building and opening, \
+         and memory while serving:\n",
         bytes(section.bytes),
         time(section.making.as_nanos() as f64)
     );
     head(
         out,
+        1,
         &[
             "engine",
             "build",
             "CPU",
             "peak memory",
             "on disk",
-            "of keys and values",
-            "bytes a record beyond",
+            "relative to keys and values",
+            "overhead, bytes per record",
             "open",
-            "own memory",
+            "anonymous memory",
             "mapped",
         ],
     );
@@ -264,48 +290,44 @@ fn costs(section: &Section, out: &mut String) {
 type Measure = (&'static str, &'static str, fn(f64) -> String);
 
 const MEASURES: [Measure; 19] = [
-    ("present 1 cpu", "a present key, CPU", time),
-    ("present p50", "a present key, median", time),
-    ("present p99", "a present key, p99", time),
-    ("present p999", "a present key, p99.9", time),
-    ("present 2 cpu", "a present key, CPU with 2 threads", time),
-    ("absent 1 cpu", "an absent key, CPU", time),
-    ("absent p99", "an absent key, p99", time),
-    ("absent 2 cpu", "an absent key, CPU with 2 threads", time),
-    ("batch 1 cpu", "a key of a batch, CPU", time),
-    ("read batch 1 cpu", "a key of a batch, told that all is read, CPU", time),
-    ("handed 1 cpu", "a present key, first bytes of the value read, CPU", time),
-    ("handed 2 cpu", "a present key, first bytes of the value read, CPU with 2 threads", time),
-    ("handed batch 1 cpu", "a key of a batch, first bytes of the value read, CPU", time),
+    ("present 1 cpu", "get of a present key, CPU", time),
+    ("present p50", "get of a present key, median", time),
+    ("present p99", "get of a present key, p99", time),
+    ("present p999", "get of a present key, p99.9", time),
+    ("present 2 cpu", "get of a present key, CPU with 2 threads", time),
+    ("absent 1 cpu", "get of an absent key, CPU", time),
+    ("absent p99", "get of an absent key, p99", time),
+    ("absent 2 cpu", "get of an absent key, CPU with 2 threads", time),
+    ("batch 1 cpu", "batch, CPU per key", time),
+    ("read batch 1 cpu", "batch with full-read hint, CPU per key", time),
+    ("handed 1 cpu", "get of a present key, first bytes read, CPU", time),
+    ("handed 2 cpu", "get of a present key, first bytes read, CPU with 2 threads", time),
+    ("handed batch 1 cpu", "batch, first bytes read, CPU per key", time),
     ("build wall", "build", time),
     ("build cpu", "build, CPU", time),
     ("build peak", "build, peak memory", size),
     ("disk", "on disk", size),
     ("open", "open", time),
-    ("memory own", "own memory while serving", size),
+    ("memory own", "anonymous memory while serving", size),
 ];
 
-/// The peers that beat the plain form of FirnDB, and whether another form beats them.
-fn losses(report: &Report, out: &mut String) {
-    let _ = writeln!(
-        out,
-        "## Where a peer wins\n\nPeers that are better than FirnDB as it comes (`firndb`), and \
-         whether another form of FirnDB is better still. In brackets, as of aims, the median of \
-         the ratios of the passes.\n"
-    );
-    let mut none = true;
-    for section in &report.sections {
-        for measure in MEASURES {
-            none &= !lost(section, measure, out);
-        }
-    }
-    let _ = writeln!(out, "{}", if none { "Nowhere in this run.\n" } else { "" });
+const LOSSES: &str = "\
+Peers that are better than FirnDB with default options (`firndb`), and the form of FirnDB that is
+better still, if there is one. Ratios are, as for targets, medians of the ratios of the passes.
+
+";
+
+/// The comparisons in which peers beat the plain form of FirnDB, and whether another form beats
+/// them.
+fn losses(report: &Report) -> Vec<Loss> {
+    let lost = |section| MEASURES.into_iter().filter_map(move |measure| lost(section, measure));
+    report.sections.iter().flat_map(lost).collect()
 }
 
-fn lost(section: &Section, (figure, words, show): Measure, out: &mut String) -> bool {
+fn lost(section: &Section, (figure, words, show): Measure) -> Option<Loss> {
     let plain = section.engines.iter().find(|engine| engine.name == "firndb");
-    let Some(passes) = plain.and_then(|engine| engine.by_pass(figure)) else { return false };
-    // The ratio of an engine's figure to that of `firndb`, computed as for aims.
+    let passes = plain.and_then(|engine| engine.by_pass(figure))?;
+    // The ratio of an engine's figure to that of `firndb`, computed as for targets.
     let times = |engine: &Figures| median(&ratios(&passes, &engine.by_pass(figure)?));
     let describe = |engine: &Figures, times: f64| {
         let value = or_dash(engine.get(figure), show);
@@ -315,21 +337,20 @@ fn lost(section: &Section, (figure, words, show): Measure, out: &mut String) -> 
         section.peers().filter_map(|peer| Some((peer, times(peer)?))).collect();
     winners.retain(|(_, times)| *times > 1.0);
     winners.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let Some(&(_, most)) = winners.first() else { return false };
+    let &(_, most) = winners.first()?;
     let text: Vec<String> = winners.iter().map(|&(peer, times)| describe(peer, times)).collect();
     let others = section.engines.iter().filter(|e| is_ours(&e.name) && e.name != "firndb");
     let others = others.filter_map(|engine| Some((engine, times(engine)?)));
     let best = others.reduce(|a, b| if b.1 > a.1 { b } else { a });
     let best = best.filter(|(_, times)| *times > most);
     let best = best.map_or(String::new(), |(form, times)| format!("; {}", describe(form, times)));
-    let _ = writeln!(
-        out,
-        "- {}, {words}: {}; firndb {}{best}.",
+    let line = format!(
+        "{}, {words}: {}; firndb {}{best}.",
         section.records.workload.name(),
         text.join(", "),
         or_dash(median(&passes), show)
     );
-    true
+    Some(Loss { peers: winners.iter().map(|(peer, _)| peer.name.clone()).collect(), line })
 }
 
 fn cold(report: &Report, out: &mut String) {
@@ -343,13 +364,14 @@ fn cold(report: &Report, out: &mut String) {
     }
     let _ = writeln!(
         out,
-        "## Past the page cache\n\n`firndb-direct` reads with O_DIRECT and keeps nothing. Beside \
-         it `fio`, random reads of 4 KiB of the same file in turns of the same second: one at a \
-         time, and 32 at a time through io_uring; their ratio is of the same pass. `get_many` \
-         gets 512 keys a call, with 32 reads under way. *Read a get* is what the kernel counted.\n"
+        "## Past the page cache\n\n`firndb-direct` reads with O_DIRECT and caches nothing. It is \
+         interleaved with `fio`, which reads 4 KiB at random offsets of the same file: one read at \
+         a time, and 32 at a time through io_uring. Ratios are of the same pass. `get_many` takes \
+         512 keys per call and keeps 32 reads in flight. The kernel counts *read per get*.\n"
     );
     head(
         out,
+        1,
         &[
             "records",
             "get: median",
@@ -358,11 +380,11 @@ fn cold(report: &Report, out: &mut String) {
             "p99",
             "gets/s",
             "fio reads/s",
-            "get_many, 32 reads at a time: gets/s",
-            "fio at 32: reads/s",
-            "of fio",
-            "CPU a get",
-            "read a get",
+            "get_many, 32 reads in flight: keys/s",
+            "fio, 32 in flight: reads/s",
+            "relative to fio",
+            "CPU per key",
+            "read per get",
         ],
     );
     for (section, engine) in rows {
@@ -414,21 +436,20 @@ mod tests {
         let of = |engines: Vec<Figures>| {
             let records = records(Workload::Small, 1000);
             let section = Section { records, bytes: 1, making: Duration::ZERO, engines };
-            let mut page = String::new();
-            losses(&Report { sections: vec![section] }, &mut page);
-            page
+            losses(&Report { sections: vec![section] })
         };
         let plain = || engine("firndb", &wall([100.0, 200.0, 400.0]));
         // Its median is smaller, but only because of one pass of three.
         let slower = || engine("cdb", &wall([110.0, 190.0, 410.0]));
-        let page = of(vec![plain(), slower(), engine("floor", &wall([1.0; 3]))]);
-        assert!(page.contains("Nowhere"), "{page}");
+        let found = of(vec![plain(), slower(), engine("floor", &wall([1.0; 3]))]);
+        assert!(found.is_empty(), "{found:?}");
         // The reverse: twice, twice and half as fast.
         let faster = engine("lmdb", &wall([50.0, 400.0, 200.0]));
         let form = engine("firndb-tenth", &wall([25.0, 400.0, 100.0]));
-        let page = of(vec![plain(), slower(), faster, form]);
-        let row =
-            "- small, build: lmdb 200 ns (2.00 x); firndb 200 ns; firndb-tenth 100 ns (4.00 x).";
-        assert!(page.contains(row) && !page.contains("Nowhere"), "no {row} in {page}");
+        let found = of(vec![plain(), slower(), faster, form]);
+        let line =
+            "small, build: lmdb 200 ns (2.00 x); firndb 200 ns; firndb-tenth 100 ns (4.00 x).";
+        assert_eq!((found.len(), &*found[0].line), (1, line));
+        assert_eq!(found[0].peers, ["lmdb"]);
     }
 }

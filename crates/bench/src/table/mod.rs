@@ -2,22 +2,22 @@
 //!
 //! Records are generated from their numbers, so there is no data file. [`ours`] and [`floor`] are
 //! engines of this program. [`runner`] makes each engine build, through [`jobs`], and compares
-//! every value with the generator; then [`turns`] measures the open engines, interleaved. [`cold`]
-//! measures gets from the disk, compared with `fio`. [`report`] keeps the figures, [`markdown`]
-//! formats them as a page, with [`aims`] first.
+//! every value with the generator; then [`interleaved`] measures the engines that are open at the
+//! same time. [`cold`] measures gets from the disk, compared with `fio`. [`report`] keeps the
+//! figures, [`markdown`] formats them as a page, with [`targets`] first.
 
-pub mod aims;
 pub mod cold;
 pub mod floor;
+pub mod interleaved;
 pub mod jobs;
 pub mod markdown;
 pub mod ours;
 pub mod report;
 pub mod runner;
-pub mod turns;
+pub mod targets;
 
 /// The folders below `peers/` that take part. The part after a dash is the engine's argument. The
-/// peers of the aims come first, so that they are open at the same time as FirnDB.
+/// peers of the targets come first, so that they are open at the same time as FirnDB.
 pub const PEERS: [&str; 7] = ["cdb", "lmdb", "rocksdb", "phf", "redb", "phf-zstd", "rocksdb-zstd"];
 
 /// FirnDB: the same records with several access modes and options.

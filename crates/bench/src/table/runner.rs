@@ -10,9 +10,9 @@
 //! disk itself `fio N rate`, `p50` and `p99`; `cold p50`, `p99` and `p999` of gets alone.
 
 use super::cold;
+use super::interleaved::{Effort, OpenEngines, Opened};
 use super::jobs::Getter;
 use super::report::{Figures, Report, Section, records};
-use super::turns::{Effort, Opened, Turns};
 use crate::child::Launcher;
 use crate::machine;
 use firndb_bench_protocol::Result;
@@ -107,7 +107,7 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
 fn method(options: &Options) -> String {
     let (Effort { rounds, millis }, longer, more) = (options.effort, cold::LONGER, cold::MORE);
     format!(
-        "{PASSES} passes of {rounds} turns of {millis} ms; from the disk {longer} times longer, \
+        "{PASSES} passes of {rounds} measurements of {millis} ms; from the disk {longer} times longer, \
          many reads at a time {more} times as many"
     )
 }
@@ -158,23 +158,23 @@ fn run_pass(
 ) -> Result<Vec<Vec<usize>>> {
     let mut found = Vec::new();
     for group in groups {
-        let (mut turns, mut together) = (Turns::default(), Vec::new());
+        let (mut open, mut together) = (OpenEngines::default(), Vec::new());
         for (i, number) in order(pass, group).enumerate() {
             let job = &jobs[number];
             let (workload, name) = (job.records.workload.name(), &job.launcher.name);
             eprintln!("{workload}, pass {pass} of {PASSES}: {name}");
             let named = |e| format!("{name}: {e}");
             match job.run(expected).map_err(named)? {
-                Found::Open(opened) => turns.push(opened).map_err(named)?,
+                Found::Open(opened) => open.push(opened).map_err(named)?,
                 Found::Done(figures) => engines[job.index].join(figures),
             }
             together.push(number);
-            let more = turns.held() + job.memory() as f64;
+            let more = open.held() + job.memory() as f64;
             if i + 1 == group.len() || more > job.options.memory as f64 {
-                let names = turns.names().join(", ");
+                let names = open.names().join(", ");
                 eprintln!("{workload}, pass {pass} of {PASSES}, interleaved: {names}");
-                let turns = std::mem::take(&mut turns);
-                let measured = turns.measure(pass, job.options.effort, expected)?;
+                let open = std::mem::take(&mut open);
+                let measured = open.measure(pass, job.options.effort, expected)?;
                 measured.into_iter().for_each(|(index, found)| engines[index].join(found));
                 found.push(std::mem::take(&mut together));
             }

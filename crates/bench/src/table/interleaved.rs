@@ -53,9 +53,9 @@ pub struct Opened {
 
 /// The open engines.
 #[derive(Default)]
-pub struct Turns(Vec<Opened>);
+pub struct OpenEngines(Vec<Opened>);
 
-impl Turns {
+impl OpenEngines {
     /// Adds an engine.
     pub fn push(&mut self, opened: Opened) -> Result<()> {
         let of = |what| opened.figures.get(what).unwrap_or(0.0);
