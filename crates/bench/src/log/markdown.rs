@@ -189,7 +189,7 @@ fn costs(section: &Section, out: &mut String) {
     );
     head(
         out,
-        2,
+        1,
         &[
             "engine",
             "updates",
