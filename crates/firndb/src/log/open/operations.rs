@@ -74,8 +74,9 @@ impl LogStore {
 impl LogStore {
     /// Sets the value of a key. The record does not expire, even if the key's old record did.
     ///
-    /// Returns once the record survives a process crash; with [`Durability::Sync`](crate::log::Durability::Sync), once it survives
-    /// power loss. A key has at most 65,536 bytes, a value at most 4 GiB - 1. An error of kind `Io` for lack of
+    /// Returns once the record survives a process crash; with
+    /// [`Durability::Sync`](crate::log::Durability::Sync), once it survives power loss. A key has
+    /// at most 65,536 bytes, a value at most 4 GiB - 1. An error of kind `Io` for lack of
     /// space leaves the store unchanged and open for writing.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, WriteOptions::new())
