@@ -70,10 +70,14 @@ fn writers_continue_while_maintenance_is_stuck() {
     let store = with_threads();
     let stuck = store.writable().maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
     fill(&store, SEGMENTS);
-    assert!(store.writable().backpressure.behind() > SEGMENTS as u64 / 2, "nothing could be sealed");
+    assert!(
+        store.writable().backpressure.behind() > SEGMENTS as u64 / 2,
+        "nothing could be sealed"
+    );
     drop(stuck);
     let started = Instant::now();
-    while store.writable().backpressure.behind() > 2 && started.elapsed() < Duration::from_secs(60) {
+    while store.writable().backpressure.behind() > 2 && started.elapsed() < Duration::from_secs(60)
+    {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(store.writable().backpressure.behind() <= 2, "the threads of the store continue");
@@ -83,7 +87,8 @@ fn writers_continue_while_maintenance_is_stuck() {
 #[test]
 fn a_writer_that_is_far_ahead_waits_once_per_interval() {
     let store = with_threads();
-    let _stuck = store.writable().maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+    let _stuck =
+        store.writable().maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
     fill(&store, SEGMENTS);
     assert!(store.writable().backpressure.behind() > store.writable().backpressure.allowed());
     let waited = || store.writable().backpressure.waited.load(Ordering::Relaxed);

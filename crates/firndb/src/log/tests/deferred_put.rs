@@ -189,8 +189,9 @@ fn a_put_over_a_damaged_record_that_shares_its_hash_is_read_back() {
     active::STORE.set(Some(active::coarse(1, 5)));
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
-    let keys =
-        (0..40u8).map(|n| [b'k', b'e', b'y', n]).filter(|key| store.writable().lookup.hash(key) == 0);
+    let keys = (0..40u8)
+        .map(|n| [b'k', b'e', b'y', n])
+        .filter(|key| store.writable().lookup.hash(key) == 0);
     let keys: Vec<_> = keys.take(3).collect();
     for key in &keys {
         store.put(key, &[7; 30]).unwrap();

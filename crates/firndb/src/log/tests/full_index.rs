@@ -35,7 +35,8 @@ fn check_full(store: &LogStore, bytes: u64) {
     let refused = put(store, MOST).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Failed, "{refused}");
     assert!(refused.to_string().contains("the index is full"), "{refused}");
-    let batch = Batch::new().put(&5u32.to_le_bytes(), b"not written").put(&MOST.to_le_bytes(), b"new");
+    let batch =
+        Batch::new().put(&5u32.to_le_bytes(), b"not written").put(&MOST.to_le_bytes(), b"new");
     assert!(store.write(&batch).is_err());
     assert!(store.put_if_absent(&MOST.to_le_bytes(), b"new").is_err());
     assert!(store.append(&MOST.to_le_bytes(), b"new").is_err());
