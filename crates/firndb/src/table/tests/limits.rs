@@ -107,12 +107,7 @@ fn more_than_the_memory_holds(dir: &TempDir) {
         ("plain", Compression::None, KeyFilter::Bits8),
         ("compressed", Compression::Records { level: 1 }, KeyFilter::None),
     ] {
-        let options = BuildOptions {
-            compression,
-            filter,
-            memory_limit,
-            ..BuildOptions::default()
-        };
+        let options = BuildOptions { compression, filter, memory_limit, ..BuildOptions::default() };
         let mut builder = TableBuilder::create_with(dir.0.join(FILE), options).unwrap();
         for i in 0..records {
             builder.add(format!("k{i:09}").as_bytes(), rng.fill(value)).unwrap();
@@ -121,8 +116,7 @@ fn more_than_the_memory_holds(dir: &TempDir) {
         assert!(report.spilled >= 9 * memory_limit as u64, "{report:?}");
         peak(what);
     }
-    let options =
-        ApproximateOptions { memory_limit, ..ApproximateOptions::default() };
+    let options = ApproximateOptions { memory_limit, ..ApproximateOptions::default() };
     let mut builder = ApproximateBuilder::create_with(dir.0.join(FILE), options).unwrap();
     for i in 0..records {
         let key = format!("k{i:0900}");
@@ -131,8 +125,7 @@ fn more_than_the_memory_holds(dir: &TempDir) {
     assert!(builder.finish().unwrap().spilled >= 9 * memory_limit as u64);
     peak("approximate");
     // Longer and longer records, each in its own slab.
-    let options =
-        BuildOptions { memory_limit, threads: 1, ..BuildOptions::default() };
+    let options = BuildOptions { memory_limit, threads: 1, ..BuildOptions::default() };
     let mut builder = TableBuilder::create_with(dir.0.join(FILE), options.clone()).unwrap();
     for i in 0..12 {
         builder.add([i], vec![i; (20 + usize::from(i)) << 20]).unwrap();
@@ -150,8 +143,7 @@ fn more_than_the_memory_holds(dir: &TempDir) {
     assert_eq!(builder.finish().unwrap().records, (records * 2).div_ceil(10) + 1);
     peak("one key");
     // So many threads that every partition is split again.
-    let options =
-        BuildOptions { memory_limit, threads: 64, ..BuildOptions::default() };
+    let options = BuildOptions { memory_limit, threads: 64, ..BuildOptions::default() };
     let mut builder = TableBuilder::create_with(dir.0.join(FILE), options).unwrap();
     for i in 0..records {
         builder.add(format!("k{i:09}").as_bytes(), rng.fill(value)).unwrap();
@@ -163,8 +155,7 @@ fn more_than_the_memory_holds(dir: &TempDir) {
 /// Records longer than the memory, several of which are buffered at the same time.
 fn records_longer_than_the_memory(dir: &TempDir) {
     let (memory_limit, longest) = (16 << 20, 40 << 20);
-    let options =
-        BuildOptions { memory_limit, threads: 1, ..BuildOptions::default() };
+    let options = BuildOptions { memory_limit, threads: 1, ..BuildOptions::default() };
     let mut builder = TableBuilder::create_with(dir.0.join(FILE), options).unwrap();
     for i in 0..12 {
         builder.add([i], vec![i; longest]).unwrap();
@@ -181,8 +172,7 @@ fn records_longer_than_the_memory(dir: &TempDir) {
 fn with_slabs_allocated_ahead(dir: &TempDir) {
     let memory_limit = 128 << 20;
     let most = (memory_limit as u64 * 12 / 10 + (100 << 20)) >> 10;
-    let options =
-        BuildOptions { memory_limit, threads: 2, ..BuildOptions::default() };
+    let options = BuildOptions { memory_limit, threads: 2, ..BuildOptions::default() };
     // Almost all of the memory; half as much again; and long records after the memory was filled.
     for (small, long) in [(110_000u64, 0), (190_000, 0), (130_000, 60)] {
         let mut builder = TableBuilder::create_with(dir.0.join(FILE), options.clone()).unwrap();
