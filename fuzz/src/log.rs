@@ -102,7 +102,7 @@ fn write(dir: &Path, keys: &[Vec<u8>]) {
     let later = WriteOptions::new().ttl(Duration::from_secs(1_000_000));
     let mut is_put = store.put(b"a new key", b"its value").is_ok();
     for key in keys.iter().take(10) {
-        let _ = (store.append(key, b"more"), store.put_with(key, &[7; 700], later));
+        let _ = (store.append(key, b"more"), store.put_with(key, [7; 700], later));
     }
     for key in keys.iter().skip(10).take(5) {
         let _ = store.delete(key);

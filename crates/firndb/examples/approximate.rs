@@ -25,7 +25,7 @@ fn measure(path: &std::path::Path, n: u64) -> firndb::Result<()> {
     let start = Instant::now();
     let mut builder = ApproximateBuilder::create_with(path, options)?;
     for i in 0..n {
-        builder.add(&mixed(i).to_le_bytes(), &i.to_le_bytes())?;
+        builder.add(mixed(i).to_le_bytes(), i.to_le_bytes())?;
     }
     let added = start.elapsed();
     builder.finish()?;
@@ -64,7 +64,7 @@ fn measure(path: &std::path::Path, n: u64) -> firndb::Result<()> {
         let many = a_key(start.elapsed(), gets);
         println!("{access:?}: {one:.0} ns a get, {many:.0} ns with get_many");
         let absent = (0..gets)
-            .filter(|&i| table.contains(&mixed(n + i).to_le_bytes()).is_ok_and(|there| there));
+            .filter(|&i| table.contains(mixed(n + i).to_le_bytes()).is_ok_and(|there| there));
         println!(
             "{access:?}: 1 of {:.0} absent keys answered",
             gets as f64 / absent.count() as f64

@@ -130,7 +130,7 @@ pub fn fill_and_update(dir: &Path, count: u64) -> Result<()> {
     let mut put = |store: &LogStore, number, version, times: &mut Histogram| -> Result<()> {
         records.value(number, version, &mut value);
         let start = Instant::now();
-        store.put(&key(number), &value)?;
+        store.put(key(number), &value)?;
         times.add(start.elapsed().as_nanos() as u64);
         Ok(())
     };
@@ -216,7 +216,7 @@ fn sync_rate(store: &LogStore, writers: u64, options: &Options) -> Result<f64> {
         while start.elapsed() < time {
             let number = rng.below(records.count);
             records.value(number, 4, &mut value);
-            store.put_with(&key(number), &value, WriteOptions::sync())?;
+            store.put_with(key(number), &value, WriteOptions::sync())?;
             puts.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())

@@ -216,7 +216,7 @@ fn apply_changes(
     let mut edit = Edit::new(state, source);
     changes.into_iter().try_for_each(|change| edit.add(change))?;
     if let Some(chunk) = chunk {
-        edit.batch.push_delete(&chunk_key(chunk));
+        edit.batch.push_delete(chunk_key(chunk));
     }
     edit.write(options)
 }
@@ -225,7 +225,7 @@ fn apply_changes(
 fn apply_chunks(state: &mut State, chunks: u32) -> Result<BTreeSet<String>> {
     let mut dirty = BTreeSet::new();
     for n in 0..chunks {
-        if let Some(chunk) = state.log.get_with(&chunk_key(n), decode_chunk)? {
+        if let Some(chunk) = state.log.get_with(chunk_key(n), decode_chunk)? {
             let (source, changes) = chunk?;
             let options = WriteOptions::default();
             dirty.append(&mut apply_changes(state, &source, changes, Some(n), options)?);
@@ -270,7 +270,7 @@ impl ChangeSpool {
     }
 
     fn write(&mut self, log: &LogStore, source: &str) -> Result<()> {
-        log.put(&chunk_key(self.chunks), &encode_chunk(source, &self.changes))?;
+        log.put(chunk_key(self.chunks), encode_chunk(source, &self.changes))?;
         self.changes.clear();
         (self.bytes, self.chunks) = (0, self.chunks + 1);
         Ok(())
@@ -298,7 +298,7 @@ fn drop_chunks(log: &LogStore) -> Result<()> {
         return Ok(());
     }
     let mut n = 0;
-    while log.delete(&chunk_key(n))? {
+    while log.delete(chunk_key(n))? {
         n += 1;
     }
     Ok(())
@@ -328,6 +328,6 @@ fn check_change(
 
 fn stored_key(log: &LogStore, id: Id) -> Result<Vec<u8>> {
     let key =
-        log.get_with(&entry_key(id), |bytes| read_entry(bytes, |_, _| ()).map(<[u8]>::to_vec))?;
+        log.get_with(entry_key(id), |bytes| read_entry(bytes, |_, _| ()).map(<[u8]>::to_vec))?;
     key.ok_or_else(|| inconsistent("a document of a source's list is missing"))?
 }

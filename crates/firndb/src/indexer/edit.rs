@@ -36,7 +36,7 @@ impl<'a> Edit<'a> {
         let (_, entry) = match self.entries.entry(id) {
             Slot::Occupied(slot) => slot.into_mut(),
             Slot::Vacant(slot) => {
-                let stored = self.state.log.get_with(&entry_key(id), decode_entry)?;
+                let stored = self.state.log.get_with(entry_key(id), decode_entry)?;
                 let before = stored.transpose()?.unwrap_or_default();
                 slot.insert((before.clone(), before))
             }
@@ -62,8 +62,8 @@ impl<'a> Edit<'a> {
                 continue;
             }
             match after.documents.is_empty() {
-                true => self.batch.push_delete(&entry_key(id)),
-                false => self.batch.push_put(&entry_key(id), &encode_entry(&after)),
+                true => self.batch.push_delete(entry_key(id)),
+                false => self.batch.push_put(entry_key(id), encode_entry(&after)),
             };
             let is_present = after.documents.contains_key(self.source);
             if before.documents.contains_key(self.source) != is_present {
@@ -81,11 +81,11 @@ impl<'a> Edit<'a> {
         let touched: BTreeSet<String> = partitions.into_keys().collect();
         let dirty = &self.state.dirty | &touched;
         if dirty.len() > self.state.dirty.len() {
-            self.batch.push_put(DIRTY, &encode_names(&dirty));
+            self.batch.push_put(DIRTY, encode_names(&dirty));
         }
         let mut sources = self.state.sources.clone();
         if !source_entries.is_empty() && sources.insert(self.source.to_string()) {
-            self.batch.push_put(SOURCES, &encode_names(&sources));
+            self.batch.push_put(SOURCES, encode_names(&sources));
         }
         self.state.log.write_with(&self.batch, options)?;
         (self.state.dirty, self.state.sources) = (dirty, sources);

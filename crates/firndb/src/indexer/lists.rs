@@ -16,7 +16,7 @@ use std::collections::HashMap;
 const FEW: u64 = if cfg!(test) { 10 } else { 1024 };
 
 fn head(log: &LogStore, list: &[u8]) -> Result<Head> {
-    let head = log.get_with(&head_key(list), decode_head)?;
+    let head = log.get_with(head_key(list), decode_head)?;
     Ok(head.transpose()?.unwrap_or_default())
 }
 
@@ -25,14 +25,14 @@ pub(super) fn read(log: &LogStore, list: &[u8]) -> Result<Vec<Id>> {
     let head = head(log, list)?;
     let mut ids = match head.base {
         0 => Vec::new(),
-        _ => log.get_with(&base_key(list), decode_ids)?.unwrap_or_else(|| Ok(Vec::new()))?,
+        _ => log.get_with(base_key(list), decode_ids)?.unwrap_or_else(|| Ok(Vec::new()))?,
     };
     if ids.len() as u64 != head.base {
         return Err(inconsistent("a list does not have as many IDs as its head says"));
     }
     let mut since: HashMap<Id, bool> = HashMap::new();
     for n in 0..head.journals {
-        let read = log.get_with(&journal_key(list, n), |journal| {
+        let read = log.get_with(journal_key(list, n), |journal| {
             decode_journal(journal, |id, is_added| {
                 since.insert(id, is_added);
             })
@@ -56,10 +56,10 @@ pub(super) fn append(
     entries: &[(Id, bool)],
 ) -> Result<()> {
     let mut head = head(log, list)?;
-    batch.push_put(&journal_key(list, head.journals), &encode_journal(entries));
+    batch.push_put(journal_key(list, head.journals), encode_journal(entries));
     head.journals += 1;
     head.entries += entries.len() as u64;
-    batch.push_put(&head_key(list), &encode_head(head));
+    batch.push_put(head_key(list), encode_head(head));
     Ok(())
 }
 
@@ -76,10 +76,10 @@ pub(super) fn compact(log: &LogStore, batch: &mut Batch, list: &[u8], ids: &[Id]
         return remove(log, batch, list);
     }
     if old.journals > 0 {
-        (0..old.journals).for_each(|n| batch.push_delete(&journal_key(list, n)));
-        batch.push_put(&base_key(list), &encode_ids(ids));
+        (0..old.journals).for_each(|n| batch.push_delete(journal_key(list, n)));
+        batch.push_put(base_key(list), encode_ids(ids));
         let head = Head { base: ids.len() as u64, ..Head::default() };
-        batch.push_put(&head_key(list), &encode_head(head));
+        batch.push_put(head_key(list), encode_head(head));
     }
     Ok(())
 }
@@ -87,12 +87,12 @@ pub(super) fn compact(log: &LogStore, batch: &mut Batch, list: &[u8], ids: &[Id]
 /// Removes a list, if it exists.
 pub(super) fn remove(log: &LogStore, batch: &mut Batch, list: &[u8]) -> Result<()> {
     let old = head(log, list)?;
-    (0..old.journals).for_each(|n| batch.push_delete(&journal_key(list, n)));
+    (0..old.journals).for_each(|n| batch.push_delete(journal_key(list, n)));
     if old.base > 0 {
-        batch.push_delete(&base_key(list));
+        batch.push_delete(base_key(list));
     }
     if old != Head::default() {
-        batch.push_delete(&head_key(list));
+        batch.push_delete(head_key(list));
     }
     Ok(())
 }

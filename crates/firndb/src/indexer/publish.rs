@@ -72,7 +72,7 @@ pub(super) fn publish(indexer: &mut Indexer) -> Result<Published> {
     let reader = change.commit_with(|next| {
         // Synced before the set becomes visible: the collection must not be newer than the log.
         let set = PublishedSet { number: number + 1, content, next: Some(next) };
-        state.log.put_with(PUBLISHED, &encode_published(set), WriteOptions::sync())
+        state.log.put_with(PUBLISHED, encode_published(set), WriteOptions::sync())
     })?;
     for part in reader.partitions() {
         if published.rebuilt.binary_search(&part.name).is_ok() {
@@ -81,8 +81,8 @@ pub(super) fn publish(indexer: &mut Indexer) -> Result<Published> {
         }
     }
     published.version = collection.version();
-    batch.push_put(PUBLISHED, &encode_published(published_set(collection)));
-    batch.push_put(DIRTY, &encode_names(&[]));
+    batch.push_put(PUBLISHED, encode_published(published_set(collection)));
+    batch.push_put(DIRTY, encode_names(&[]));
     state.log.write(&batch)?;
     state.dirty.clear();
     Ok(published)
@@ -183,7 +183,7 @@ fn build_partition(state: &State, dir: &Path, name: &str, memory: usize) -> Resu
     let builder = PartitionBuilder::new(state.schema.clone());
     let mut builder = builder.memory_limit(memory).temp_dir(dir);
     for id in &ids {
-        let document = state.log.get_with(&entry_key(*id), |bytes| {
+        let document = state.log.get_with(entry_key(*id), |bytes| {
             let published = read_published(bytes)?;
             published.map(|document| decode_document(&state.schema, document)).transpose()
         })?;

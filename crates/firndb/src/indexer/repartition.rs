@@ -49,11 +49,11 @@ pub(super) fn resume(state: &mut State, collection: &Collection) -> Result<()> {
         let list = partition_list(state.generation, name);
         lists::remove(&state.log, &mut batch, &list)?;
     }
-    batch.push_put(META, &encode_meta(generation, &partitioning, &state.schema));
+    batch.push_put(META, encode_meta(generation, &partitioning, &state.schema));
     batch.push_put(DIRTY, encode_names(&dirty));
     batch.push_delete(REPARTITION);
     // Every partition of the collection is dirty, so its present content may count as published.
-    batch.push_put(PUBLISHED, &encode_published(published_set(collection)));
+    batch.push_put(PUBLISHED, encode_published(published_set(collection)));
     state.log.write_with(&batch, WriteOptions::sync())?;
     (state.generation, state.partitioning, state.dirty) = (generation, partitioning, dirty);
     Ok(())
@@ -68,7 +68,7 @@ fn assign_all(
 ) -> Result<BTreeMap<String, Vec<(Id, bool)>>> {
     let mut partitions: BTreeMap<String, Vec<(Id, bool)>> = BTreeMap::new();
     for &id in ids {
-        let names = state.log.get_with(&entry_key(id), |bytes| {
+        let names = state.log.get_with(entry_key(id), |bytes| {
             let document = read_published(bytes)?.unwrap_or_default();
             let name = |by: &Partitioning| partition_of(by, &state.schema, id, document);
             Ok((name(&state.partitioning)?, name(partitioning)?))

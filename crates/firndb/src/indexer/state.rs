@@ -40,7 +40,7 @@ impl State {
                 return Err(Error::new(ErrorKind::NotFound, "there is no index here"));
             }
             (None, Some((schema, partitioning))) => {
-                log.put_with(META, &encode_meta(0, &partitioning, &schema), WriteOptions::sync())?;
+                log.put_with(META, encode_meta(0, &partitioning, &schema), WriteOptions::sync())?;
                 Meta { generation: 0, partitioning, schema }
             }
             (Some(meta), Some((schema, _))) if meta.schema != schema => {
@@ -67,7 +67,7 @@ impl State {
 
     /// Compares `change` with the stored document of its source and key.
     pub(super) fn compare(&self, source: &str, change: &Change) -> Result<Stored> {
-        let found = self.log.get_with(&entry_key(change.id), |bytes| {
+        let found = self.log.get_with(entry_key(change.id), |bytes| {
             let mut stored = Stored::Absent;
             let key = read_entry(bytes, |name, document| {
                 if name == source {
@@ -120,7 +120,7 @@ impl State {
         if self.log.contains(REPARTITION)? {
             return Ok(());
         }
-        self.log.put_with(REPARTITION, &encode_partitioning(partitioning), WriteOptions::sync())
+        self.log.put_with(REPARTITION, encode_partitioning(partitioning), WriteOptions::sync())
     }
 }
 

@@ -10,22 +10,24 @@
 //! # Usage
 //!
 //! ```
-//! use firndb::log::{Batch, LogStore, Options, WriteOptions};
+//! use firndb::log::{Batch, LogStore, WriteOptions};
 //!
 //! # fn main() -> firndb::Result<()> {
 //! # let dir = std::env::temp_dir().join(format!("firndb-log-doc-{}", std::process::id()));
-//! let store = LogStore::open(&dir)?;
-//! store.put(b"key", b"value")?;
-//! assert_eq!(store.get(b"key")?.as_deref(), Some(&b"value"[..]));
+//! let store = LogStore::open(&dir)?; // Creates it if there is none.
+//! store.put("key", "value")?;
+//! assert_eq!(store.get("key")?.as_deref(), Some(&b"value"[..]));
 //!
 //! // A batch is applied as a whole or not at all, also after a crash.
-//! let mut batch = Batch::new();
-//! batch.put(b"a", b"1").delete(b"key");
+//! let batch = Batch::new().put("a", "1").delete("key");
 //! store.write_with(&batch, WriteOptions::sync())?;
 //!
 //! // Atomic read-modify-write.
-//! store.update(b"a", |old| old.map(|old| [old, b"0"].concat()))?;
-//! assert_eq!(store.get(b"a")?.as_deref(), Some(&b"10"[..]));
+//! store.update("a", |old| old.map(|old| [old, b"0"].concat()))?;
+//! for record in store.iter() {
+//!     let (key, value) = record?;
+//!     assert_eq!((&key[..], &value[..]), (&b"a"[..], &b"10"[..]));
+//! }
 //! store.close()?;
 //! # std::fs::remove_dir_all(&dir).ok();
 //! # Ok(())

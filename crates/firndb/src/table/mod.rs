@@ -6,8 +6,8 @@
 //!
 //! [`TableBuilder::create`] starts a build, [`TableBuilder::add`] adds records in any order, and
 //! [`TableBuilder::finish`] sorts them, writes the file and publishes it. A build needs bounded
-//! memory ([`BuildOptions::memory_limit`]); what does not fit goes to a temporary file. The same records
-//! give the same bytes, whatever their order, the memory and the number of threads.
+//! memory ([`BuildOptions::memory_limit`]); what does not fit goes to a temporary file. The same
+//! records give the same bytes, whatever their order, the memory and the number of threads.
 //!
 //! # Reading
 //!

@@ -242,7 +242,7 @@ fn a_table_replaced_during_publication_is_published_complete() {
         let mut builder = TableBuilder::create_with(temp.path(version), options.clone()).unwrap();
         builder.add(b"version", version.as_bytes()).unwrap();
         for n in 0..2000 {
-            builder.add(format!("key {n}").as_bytes(), &[b'x'; 100]).unwrap();
+            builder.add(format!("key {n}").as_bytes(), [b'x'; 100]).unwrap();
         }
         builder.finish().unwrap();
     }

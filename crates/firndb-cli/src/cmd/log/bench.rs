@@ -148,7 +148,7 @@ fn measure(args: &Args, dir: &Path, say: impl Fn(&'static str)) -> Result<(Vec<M
     if args.syncs > 0 {
         let put = |b: &Bench, n, value: &mut Vec<u8>| {
             b.fill(random(n, records), 2, value);
-            b.store.put_with(&b.key(random(n, records)), value, WriteOptions::sync())
+            b.store.put_with(b.key(random(n, records)), value, WriteOptions::sync())
         };
         phase("put, --sync", args.syncs.into(), &put)?;
     }
@@ -196,11 +196,11 @@ impl Bench<'_> {
 
     fn put(&self, n: u64, version: u64, value: &mut Vec<u8>) -> firndb::Result<()> {
         self.fill(n, version, value);
-        self.store.put(&self.key(n), value)
+        self.store.put(self.key(n), value)
     }
 
     fn get(&self, n: u64, is_there: bool, value: &mut Vec<u8>) -> firndb::Result<()> {
-        match self.store.get_into(&self.key(n), value)? == is_there {
+        match self.store.get_into(self.key(n), value)? == is_there {
             true => Ok(()),
             false => {
                 Err(Error::new(ErrorKind::Corrupt, "a get found what is not there, or nothing"))

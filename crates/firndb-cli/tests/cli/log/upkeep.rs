@@ -48,7 +48,7 @@ fn compaction_counts_every_segment_that_it_removes() {
     let options = Options::new().background(false);
     let store = LogStore::open_with(sandbox.path("s"), options).unwrap();
     for n in 0..40_000u32 {
-        store.put(format!("key-{}", n % 2000).as_bytes(), &[n as u8; 1000]).unwrap();
+        store.put(format!("key-{}", n % 2000).as_bytes(), [n as u8; 1000]).unwrap();
     }
     store.close().unwrap();
     let before = sandbox.firn("log stats s --json").ok().json()[0].clone();

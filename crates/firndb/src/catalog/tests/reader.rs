@@ -81,11 +81,11 @@ fn reads_an_approximate_table() {
         ApproximateOptions { value_width: 1, threads: 1, ..ApproximateOptions::default() };
     let path = Path::new("/words.approx");
     let mut builder = ApproximateBuilder::create_on(disk.clone(), path, options).unwrap();
-    (0..20u8).for_each(|n| builder.add(&[n], &[n + 1]).unwrap());
+    (0..20u8).for_each(|n| builder.add([n], [n + 1]).unwrap());
     builder.finish().unwrap();
     publish(&disk, "words", "/words.approx").unwrap();
     let current = reader(&disk, "words").unwrap().current();
-    let value = current.approximate_table().unwrap().get(&[7]).unwrap();
+    let value = current.approximate_table().unwrap().get([7]).unwrap();
     assert_eq!(value.as_deref(), Some(&[8][..]));
     assert_eq!(current.table().err().unwrap().kind(), ErrorKind::InvalidArgument);
     make_table(&disk, 1);
@@ -192,7 +192,7 @@ fn fetched_bytes_are_not_fetched_again() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             value.extend_from_slice(&state.to_le_bytes());
         }
-        builder.add(&n.to_le_bytes(), &value).unwrap();
+        builder.add(n.to_le_bytes(), &value).unwrap();
     }
     builder.finish().unwrap();
     let version = publish(&disk, "words", TABLE).unwrap().version;
@@ -214,7 +214,7 @@ fn fetched_bytes_are_not_fetched_again() {
     // A part with other content is detected and replaced.
     disk.remove(&Path::new(CACHE).join(format!("{}.firn", file.blake3))).unwrap();
     disk.write_raw(Path::new(&part), &vec![1; 5 << 20]);
-    open().unwrap().current().table().unwrap().get(&7u32.to_le_bytes()).unwrap().unwrap();
+    open().unwrap().current().table().unwrap().get(7u32.to_le_bytes()).unwrap().unwrap();
 }
 
 #[test]

@@ -91,7 +91,13 @@ mod tests {
 
     #[test]
     fn foreign_names_are_not_known() {
-        for name in ["lock", "durable_end.firn", ".durable_end.firn.firndb-tmp", "backup.firn", "reserve-delete"] {
+        for name in [
+            "lock",
+            "durable_end.firn",
+            ".durable_end.firn.firndb-tmp",
+            "backup.firn",
+            "reserve-delete",
+        ] {
             assert!(is_known(name), "{name}");
         }
         for name in [

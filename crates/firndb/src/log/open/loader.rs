@@ -195,7 +195,9 @@ impl<I: Borrow<Index>> Loader<I> {
                     self.change(hash, record.key, is_put.then_some(location))?;
                 }
                 None if is_put => {
-                    self.writer.insert(self.index.borrow(), hash, location).map_err(|_| index_full())?;
+                    self.writer
+                        .insert(self.index.borrow(), hash, location)
+                        .map_err(|_| index_full())?;
                 }
                 None => {}
             }
@@ -221,7 +223,9 @@ impl<I: Borrow<Index>> Loader<I> {
                 self.writer.replace(self.index.borrow(), hash, old, location);
             }
             (None, Some(location)) => {
-                self.writer.insert(self.index.borrow(), hash, location).map_err(|_| index_full())?;
+                self.writer
+                    .insert(self.index.borrow(), hash, location)
+                    .map_err(|_| index_full())?;
             }
             (Some((old, _)), None) => {
                 self.writer.remove(self.index.borrow(), hash, old);

@@ -25,7 +25,11 @@ impl LogStore {
 
     /// Calls `read` with the value of a key, without copying it; `None` if the key is absent.
     #[inline]
-    pub fn get_with<T>(&self, key: impl AsRef<[u8]>, read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+    pub fn get_with<T>(
+        &self,
+        key: impl AsRef<[u8]>,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
         get::get_with(&self.shared(), key.as_ref(), read)
     }
 
@@ -70,15 +74,21 @@ impl LogStore {
 impl LogStore {
     /// Sets the value of a key. The record does not expire, even if the key's old record did.
     ///
-    /// Returns once the record survives a process crash; with [`Durability::Sync`](crate::log::Durability::Sync), once it survives
-    /// power loss. A key has at most 65,536 bytes, a value at most 4 GiB - 1. An error of kind `Io` for lack of
+    /// Returns once the record survives a process crash; with
+    /// [`Durability::Sync`](crate::log::Durability::Sync), once it survives power loss. A key has
+    /// at most 65,536 bytes, a value at most 4 GiB - 1. An error of kind `Io` for lack of
     /// space leaves the store unchanged and open for writing.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, WriteOptions::new())
     }
 
     /// [`LogStore::put`] with its own durability or expiry.
-    pub fn put_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: WriteOptions,
+    ) -> Result<()> {
         put::put(&self.shared(), key.as_ref(), value.as_ref(), options)
     }
 
@@ -184,10 +194,14 @@ impl LogStore {
     }
 
     /// [`LogStore::append`] with its own durability or expiry.
-    pub fn append_with(&self, key: impl AsRef<[u8]>, bytes: impl AsRef<[u8]>, options: WriteOptions) -> Result<u64> {
+    pub fn append_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        bytes: impl AsRef<[u8]>,
+        options: WriteOptions,
+    ) -> Result<u64> {
         let bytes = bytes.as_ref();
-        let longer =
-            |old: Option<&[u8]>| Update::Put([old.unwrap_or_default(), bytes].concat());
+        let longer = |old: Option<&[u8]>| Update::Put([old.unwrap_or_default(), bytes].concat());
         match self.update_with(key, options, longer)? {
             Update::Put(value) => Ok(value.len() as u64),
             Update::Keep | Update::Delete => Ok(0),

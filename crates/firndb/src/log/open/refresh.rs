@@ -30,8 +30,8 @@ use crate::log::state::refresh_point::RefreshPoint;
 use crate::log::state::shared::Shared;
 use crate::{ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 /// If more than this share of the log is new, and it is more than this many bytes, opening the
 /// store again is faster, because that reads hints instead of records.

@@ -10,8 +10,8 @@ use crate::log::maintenance::compaction::{self, finish_compaction};
 use crate::log::maintenance::seal::seal_with;
 use crate::log::maintenance::steps;
 use crate::log::maintenance::threads::MaintenanceThreads;
-use crate::log::open::refresh::{self, Refreshed};
 use crate::log::open::recovery;
+use crate::log::open::refresh::{self, Refreshed};
 use crate::log::options::Options;
 use crate::log::read::scan::Iter;
 use crate::log::read::snapshot::{self, Snapshot};
@@ -24,10 +24,10 @@ use crate::log::write::active_segment::drop_spare;
 use crate::log::write::settle::{lock_settled, settle_counts};
 use crate::log::write::sync::make_durable;
 use crate::sync::{Guard, Swap};
-use std::path::Path;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A handle of a key-value store in a directory: see [`crate::log`]. Any number of threads may use
 /// it at once for reading and writing. Clones are cheap and share the store, which closes when the

@@ -27,13 +27,13 @@ fn value(n: u32) -> Vec<u8> {
 fn a_failing_disk_is_an_error_of_the_read() {
     let disk = SimDisk::new();
     let store = open(&disk, false);
-    (0..200u32).for_each(|n| store.put(&n.to_le_bytes(), &value(n)).unwrap());
+    (0..200u32).for_each(|n| store.put(n.to_le_bytes(), value(n)).unwrap());
     while store.maintain().unwrap() {}
     drop(store);
     let mut store = open(&disk, false);
     let check = |store: &LogStore| {
         for n in 0..200u32 {
-            assert_eq!(store.get(&n.to_le_bytes()).unwrap().unwrap(), value(n), "{n}");
+            assert_eq!(store.get(n.to_le_bytes()).unwrap().unwrap(), value(n), "{n}");
         }
         let keys: Vec<[u8; 4]> = (0..200u32).map(u32::to_le_bytes).collect();
         let many = store.get_many(&keys).unwrap();
@@ -45,10 +45,10 @@ fn a_failing_disk_is_an_error_of_the_read() {
     check(&open(&disk, true));
     disk.fail_from(disk.ops(), Fault::Io);
     let is_io = |error: crate::Error| assert_eq!(error.kind(), ErrorKind::Io, "{error}");
-    is_io(store.get(&7u32.to_le_bytes()).unwrap_err());
-    is_io(store.update(&7u32.to_le_bytes(), |_| None).unwrap_err());
+    is_io(store.get(7u32.to_le_bytes()).unwrap_err());
+    is_io(store.update(7u32.to_le_bytes(), |_| None).unwrap_err());
     is_io(store.verify().unwrap_err());
-    is_io(store.snapshot().get(&7u32.to_le_bytes()).unwrap_err());
+    is_io(store.snapshot().get(7u32.to_le_bytes()).unwrap_err());
     is_io(store.snapshot().iter().next().unwrap().unwrap_err());
     is_io(store.compact(0.0).unwrap_err());
     disk.heal();
@@ -69,8 +69,8 @@ fn a_reader_follows_a_writer() {
     let reader = open(&disk, true);
     assert_eq!(reader.get(b"a").unwrap().unwrap(), b"1");
     for n in 0..100u32 {
-        writer.put(b"a", &n.to_le_bytes()).unwrap();
-        writer.put(&n.to_le_bytes(), &value(n)).unwrap();
+        writer.put(b"a", n.to_le_bytes()).unwrap();
+        writer.put(n.to_le_bytes(), value(n)).unwrap();
         while writer.maintain().unwrap() {}
         reader.refresh().unwrap();
         assert_eq!(reader.get(b"a").unwrap().unwrap(), n.to_le_bytes());

@@ -17,7 +17,7 @@ const SEGMENT_BYTES: u64 = 16 << 10;
 /// Fills about this many segments by overwriting a few keys.
 fn fill(store: &LogStore, segments: usize) {
     for n in 0..segments * 4 {
-        store.put(&[(n % 3) as u8], &[n as u8; 4000]).unwrap();
+        store.put([(n % 3) as u8], [n as u8; 4000]).unwrap();
     }
 }
 
@@ -56,11 +56,11 @@ fn maintenance_catches_up_within_its_size_bound() {
 fn needed_deletes_do_not_count_as_excess() {
     let store = open(&SimDisk::new()).unwrap();
     for n in 0..600u16 {
-        store.put(&n.to_be_bytes(), &[1; 100]).unwrap();
+        store.put(n.to_be_bytes(), [1; 100]).unwrap();
     }
     while store.maintain().unwrap() {}
     for n in (0..600u16).step_by(3) {
-        store.delete(&n.to_be_bytes()).unwrap();
+        store.delete(n.to_be_bytes()).unwrap();
     }
     catch_up(&store);
 }
@@ -70,27 +70,32 @@ fn writers_continue_while_maintenance_is_stuck() {
     let store = with_threads();
     let stuck = store.writable().maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
     fill(&store, SEGMENTS);
-    assert!(store.writable().backpressure.behind() > SEGMENTS as u64 / 2, "nothing could be sealed");
+    assert!(
+        store.writable().backpressure.behind() > SEGMENTS as u64 / 2,
+        "nothing could be sealed"
+    );
     drop(stuck);
     let started = Instant::now();
-    while store.writable().backpressure.behind() > 2 && started.elapsed() < Duration::from_secs(60) {
+    while store.writable().backpressure.behind() > 2 && started.elapsed() < Duration::from_secs(60)
+    {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(store.writable().backpressure.behind() <= 2, "the threads of the store continue");
-    assert_eq!(store.get(&[2]).unwrap().map(|value| value.len()), Some(4000));
+    assert_eq!(store.get([2]).unwrap().map(|value| value.len()), Some(4000));
 }
 
 #[test]
 fn a_writer_that_is_far_ahead_waits_once_per_interval() {
     let store = with_threads();
-    let _stuck = store.writable().maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+    let _stuck =
+        store.writable().maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
     fill(&store, SEGMENTS);
     assert!(store.writable().backpressure.behind() > store.writable().backpressure.allowed());
     let waited = || store.writable().backpressure.waited.load(Ordering::Relaxed);
     let (mut waits, mut last) = (0, waited());
     for n in 0..400u16 {
         let started = Instant::now();
-        store.put(&[3], &[n as u8; 4000]).unwrap();
+        store.put([3], [n as u8; 4000]).unwrap();
         if waited() != last {
             last = waited();
             waits += 1;

@@ -42,7 +42,7 @@ fn sealed_segments_keep_no_files_open() {
     let dir = std::env::temp_dir().join(format!("firndb-log-files-{}", std::process::id()));
     let store = LogStore::open_with(&dir, options()).unwrap();
     for n in 0..800u32 {
-        store.put(&n.to_le_bytes(), &[n as u8; 1000]).unwrap();
+        store.put(n.to_le_bytes(), [n as u8; 1000]).unwrap();
     }
     while store.maintain().unwrap() {}
     let segments = store.stats().segments;
@@ -54,7 +54,7 @@ fn sealed_segments_keep_no_files_open() {
     // The directory, its lock, the lock file, the active segment and the next one.
     assert!(segments > 90 && open.len() <= 5, "{segments} segments, {open:?}");
     for n in 0..800u32 {
-        assert_eq!(store.get(&n.to_le_bytes()).unwrap(), Some(vec![n as u8; 1000]));
+        assert_eq!(store.get(n.to_le_bytes()).unwrap(), Some(vec![n as u8; 1000]));
     }
     store.put(b"after", b"all").unwrap();
     store.sync().unwrap();

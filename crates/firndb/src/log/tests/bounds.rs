@@ -9,10 +9,10 @@ use std::path::Path;
 #[test]
 fn a_miss_reads_nothing_in_999_of_1000_cases() {
     let store = open(&SimDisk::new()).unwrap();
-    (0..10_000u32).for_each(|n| store.put(&n.to_le_bytes(), b"v").unwrap());
-    assert!((0..10_000u32).all(|n| store.contains(&n.to_le_bytes()).unwrap()));
+    (0..10_000u32).for_each(|n| store.put(n.to_le_bytes(), b"v").unwrap());
+    assert!((0..10_000u32).all(|n| store.contains(n.to_le_bytes()).unwrap()));
     let before = store.stats().false_reads;
-    assert!((10_000..210_000u32).all(|n| store.get(&n.to_le_bytes()).unwrap().is_none()));
+    assert!((10_000..210_000u32).all(|n| store.get(n.to_le_bytes()).unwrap().is_none()));
     let reads = store.stats().false_reads - before;
     assert!((1..=200).contains(&reads), "{reads} of 200,000 misses read a record");
 }
@@ -26,7 +26,7 @@ fn write_amplification_stays_within_the_threshold() {
         let store = LogStore::open_on(disk, Path::new(DIR), options).unwrap();
         let mut random = Rng(3);
         let update = |n: u32| {
-            store.put(&n.to_le_bytes(), &[7; 100]).unwrap();
+            store.put(n.to_le_bytes(), [7; 100]).unwrap();
             while store.maintain().unwrap() {}
         };
         (0..10_000).for_each(update);

@@ -63,32 +63,32 @@ impl Run {
         };
         match random.below(20u32) {
             0..4 => {
-                store.put(&key, &value).unwrap();
+                store.put(key, &value).unwrap();
                 write(Some(value), 0);
             }
             4..9 => {
                 let until = WriteOptions::default().expiry(Expiry::At(at));
-                store.put_with(&key, &value, until).unwrap();
+                store.put_with(key, &value, until).unwrap();
                 write(Some(value), at);
             }
             9 => {
-                assert_eq!(store.delete(&key).unwrap(), found.is_some(), "{label}");
+                assert_eq!(store.delete(key).unwrap(), found.is_some(), "{label}");
                 write(None, 0);
             }
             10 => {
-                store.append(&key, &value).unwrap();
+                store.append(key, &value).unwrap();
                 let old = found.map(|(value, _)| value).unwrap_or_default();
                 write(Some([old, value].concat()), kept);
             }
             11 => {
-                let there = store.set_expiry(&key, Expiry::At(at)).unwrap();
+                let there = store.set_expiry(key, Expiry::At(at)).unwrap();
                 assert_eq!(there, found.is_some(), "{label}");
                 if let Some((value, _)) = found {
                     write(Some(value), at);
                 }
             }
             12 => {
-                assert_eq!(store.update(&key, |_| None).unwrap(), None);
+                assert_eq!(store.update(key, |_| None).unwrap(), None);
                 write(None, 0);
             }
             13 => drop(store.compact(random.below(10u64) as f64 / 10.0).unwrap()),

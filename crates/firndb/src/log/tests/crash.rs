@@ -51,7 +51,7 @@ fn work(disk: &Arc<SimDisk>, seed: u64, steps: u64) -> Progress {
             7 => {
                 let mut batch = Batch::new();
                 for key in &keys[..3] {
-                    batch.push_put(key, &[step as u8; 100]);
+                    batch.push_put(key, [step as u8; 100]);
                     next.insert(key.clone(), vec![step as u8; 100]);
                 }
                 batch.push_delete(&keys[4]);
@@ -190,7 +190,7 @@ fn a_destroyed_sector_never_gives_a_wrong_value() {
     for seed in 0..40u64 {
         let disk = SimDisk::new();
         let mut store = open(&disk).unwrap();
-        (0..seed as u8 % 20).for_each(|n| store.put(&[n], &[n; 90]).unwrap());
+        (0..seed as u8 % 20).for_each(|n| store.put([n], [n; 90]).unwrap());
         store.put(b"synced", b"value").unwrap();
         store.sync().unwrap();
         let is_known = seed % 2 == 0;
@@ -204,7 +204,7 @@ fn a_destroyed_sector_never_gives_a_wrong_value() {
                 let value = found.get(b"synced").unwrap();
                 assert!(!is_known || value.is_some(), "seed {seed}: a loss that is known of");
                 assert!(value.is_none_or(|value| value == b"value"), "seed {seed}");
-                let right = |n: u8| found.get(&[n]).unwrap().is_none_or(|value| value == [n; 90]);
+                let right = |n: u8| found.get([n]).unwrap().is_none_or(|value| value == [n; 90]);
                 assert!((0..20).all(right), "seed {seed}");
                 lost += 1;
             }

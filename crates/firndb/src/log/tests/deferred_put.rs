@@ -121,7 +121,7 @@ fn deferred_updates_are_counted_when_settled() {
     let mut most = (0, 0);
     for round in 0..5u8 {
         for (n, key) in (1..).zip(&keys) {
-            store.put(key, &[round; 10]).unwrap();
+            store.put(key, [round; 10]).unwrap();
             let (late, aside) = deferred(&store);
             match round {
                 0 => assert_eq!((counted(&store) + late as u64, aside), (n, 0)),
@@ -161,7 +161,7 @@ fn a_put_over_a_damaged_record_is_read_back() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     for key in [b"damaged", b"another"] {
-        store.put(key, &[7; 30]).unwrap();
+        store.put(key, [7; 30]).unwrap();
     }
     let store = with_damage(&disk, store, b"damaged");
     store.put(b"damaged", b"whole").unwrap();
@@ -176,10 +176,10 @@ fn a_put_over_a_damaged_record_is_read_back() {
 fn a_put_over_a_damaged_record_may_begin_a_segment() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
-    store.put(b"damaged", &[7; 30]).unwrap();
+    store.put(b"damaged", [7; 30]).unwrap();
     let store = with_damage(&disk, store, b"damaged");
     let before = store.stats().segments;
-    store.put(b"damaged", &[8; 100_000]).unwrap();
+    store.put(b"damaged", [8; 100_000]).unwrap();
     assert_eq!(store.stats().segments, before + 1);
     assert_eq!(store.get(b"damaged").unwrap().unwrap(), [8; 100_000]);
 }
@@ -189,16 +189,17 @@ fn a_put_over_a_damaged_record_that_shares_its_hash_is_read_back() {
     active::STORE.set(Some(active::coarse(1, 5)));
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
-    let keys =
-        (0..40u8).map(|n| [b'k', b'e', b'y', n]).filter(|key| store.writable().lookup.hash(key) == 0);
+    let keys = (0..40u8)
+        .map(|n| [b'k', b'e', b'y', n])
+        .filter(|key| store.writable().lookup.hash(key) == 0);
     let keys: Vec<_> = keys.take(3).collect();
     for key in &keys {
-        store.put(key, &[7; 30]).unwrap();
+        store.put(key, [7; 30]).unwrap();
     }
     let store = with_damage(&disk, store, &keys[0]);
-    store.put(&keys[0], b"whole").unwrap();
+    store.put(keys[0], b"whole").unwrap();
     for _ in 0..2 {
-        assert_eq!(store.get(&keys[0]).unwrap().unwrap(), b"whole");
+        assert_eq!(store.get(keys[0]).unwrap().unwrap(), b"whole");
         let _settled = store.stats();
     }
     // The key of the damaged record is unknown, so its entry comes after all others now.

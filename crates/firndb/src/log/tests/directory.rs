@@ -39,7 +39,7 @@ fn open(path: &Path) -> LogStore {
 }
 
 fn fill(store: &LogStore, keys: u32, value: &[u8]) -> Result<(), Error> {
-    (0..keys).try_for_each(|n| store.put(&n.to_le_bytes(), value))
+    (0..keys).try_for_each(|n| store.put(n.to_le_bytes(), value))
 }
 
 /// Names and bytes of all files.
@@ -99,7 +99,7 @@ fn a_writer_whose_directory_was_replaced_stops() {
         assert_stopped(act(&old));
         assert!(old.put(b"more", b"x").is_err(), "{name}: nothing is written any more");
         assert_eq!(
-            old.get(&1u32.to_le_bytes()).unwrap().unwrap(),
+            old.get(1u32.to_le_bytes()).unwrap().unwrap(),
             b"newer value",
             "reading continues"
         );
@@ -109,8 +109,8 @@ fn a_writer_whose_directory_was_replaced_stops() {
         assert_eq!(new.len(), 100, "{name}");
         // The old store is intact at its new path.
         let old = open(&moved);
-        assert_eq!(old.get(&1u32.to_le_bytes()).unwrap().unwrap(), b"newer value", "{name}");
-        assert_eq!(old.get(&950u32.to_le_bytes()).unwrap().unwrap(), b"old value", "{name}");
+        assert_eq!(old.get(1u32.to_le_bytes()).unwrap().unwrap(), b"newer value", "{name}");
+        assert_eq!(old.get(950u32.to_le_bytes()).unwrap().unwrap(), b"old value", "{name}");
         old.verify().unwrap();
     }
 }
@@ -188,11 +188,11 @@ fn a_forked_child_reads_and_does_not_write() {
     let is_right = crate::disk::in_child(|| {
         drop(other);
         let refused = store.put(b"child", b"x").is_err_and(|e| e.kind() == ErrorKind::Failed)
-            && store.delete(&1u32.to_le_bytes()).is_err()
+            && store.delete(1u32.to_le_bytes()).is_err()
             && store.sync().is_err()
             && store.compact(0.0).is_err()
             && store.maintain().is_err();
-        let reads = store.get(&1u32.to_le_bytes()).unwrap().unwrap() == b"parent";
+        let reads = store.get(1u32.to_le_bytes()).unwrap().unwrap() == b"parent";
         let counts = !store.is_empty() && store.stats().segments > 0;
         refused && reads && counts && fs::read(&segment).unwrap() == before
     });
@@ -212,7 +212,7 @@ fn a_sync_changes_the_time_of_modification() {
     for n in 0..5u32 {
         let before = modified();
         wait_for_later_mtime(&dir, before);
-        store.put(&n.to_le_bytes(), b"value").unwrap();
+        store.put(n.to_le_bytes(), b"value").unwrap();
         store.sync().unwrap();
         assert!(modified() > before, "sync {n}");
     }

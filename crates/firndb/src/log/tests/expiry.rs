@@ -245,15 +245,15 @@ fn fill(store: &LogStore) -> Vec<(Vec<u8>, Option<Expiry>)> {
             2 => u64::MAX,
             _ => 1 << (n + 21),
         });
-        store.put(&key, &[7; 150]).unwrap();
+        store.put(&key, [7; 150]).unwrap();
         let until = WriteOptions::default().expiry(at);
         let mut expiry = at;
         match n / 4 % 5 {
-            0 => store.put_with(&key, &[n as u8; 90], until).unwrap(),
+            0 => store.put_with(&key, [n as u8; 90], until).unwrap(),
             1 => assert!(store.set_expiry(&key, at).unwrap()),
             2 => store.write(&Batch::new().put_expiring(&key, b"batch", at)).unwrap(),
             3 => {
-                store.put_with(&key, &[1; 60], until).unwrap();
+                store.put_with(&key, [1; 60], until).unwrap();
                 store.append(&key, b"more").unwrap();
                 expiry = if n % 4 == 1 { Expiry::Never } else { at };
             }

@@ -71,7 +71,7 @@ fn a_snapshot_is_unchanged_by_later_operations() {
 fn files_held_by_a_snapshot_are_counted() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
-    let fill = |round: u8| (0..40).for_each(|n| store.put(&[n], &[round; 300]).unwrap());
+    let fill = |round: u8| (0..40).for_each(|n| store.put([n], [round; 300]).unwrap());
     fill(1);
     store.sync().unwrap();
     let snapshot = store.snapshot();
@@ -80,7 +80,7 @@ fn files_held_by_a_snapshot_are_counted() {
     store.compact(0.2).unwrap();
     let held = store.stats().held_bytes;
     assert!((12_000..50_000).contains(&held), "{held}");
-    assert_eq!(snapshot.get(&[7]).unwrap().unwrap(), [1; 300]);
+    assert_eq!(snapshot.get([7]).unwrap().unwrap(), [1; 300]);
     drop(snapshot);
     assert_eq!(store.stats().held_bytes, 0);
 }
@@ -232,7 +232,7 @@ fn a_reader_next_to_a_writer_sees_a_recent_state() {
     let mut random = Rng(1);
     for step in 0..600 {
         let key = &keys[random.below(30) as usize];
-        store.put(key, &[step as u8; 90]).unwrap();
+        store.put(key, [step as u8; 90]).unwrap();
         model.insert(key.clone(), vec![step as u8; 90]);
         if step % 7 == 0 {
             store.maintain().unwrap();
@@ -266,7 +266,7 @@ fn backups_are_independent_stores() {
     let mut model = Map::new();
     for round in 0..4u8 {
         for key in &keys[usize::from(round) * 10..] {
-            store.put(key, &[round; 100]).unwrap();
+            store.put(key, [round; 100]).unwrap();
             model.insert(key.clone(), vec![round; 100]);
         }
         store.compact(0.5).unwrap();
@@ -296,7 +296,7 @@ fn a_damaged_record_is_an_error_and_repair_recovers_the_others() {
     let store = open(&disk).unwrap();
     let keys: Vec<Vec<u8>> = (0..20).map(|n| vec![b'k', n]).collect();
     for key in &keys {
-        store.put(key, &[key[1]; 50]).unwrap();
+        store.put(key, [key[1]; 50]).unwrap();
     }
     store.delete(&keys[3]).unwrap();
     store.close().unwrap();
@@ -329,7 +329,7 @@ fn paused_compaction_does_nothing_until_resumed() {
     let store = open(&disk).unwrap();
     let removed = || {
         for n in 0..2000u32 {
-            store.put(format!("key {}", n % 20).as_bytes(), &[n as u8; 40]).unwrap();
+            store.put(format!("key {}", n % 20).as_bytes(), [n as u8; 40]).unwrap();
             store.maintain().unwrap();
         }
         store.stats().segments_removed

@@ -70,12 +70,12 @@ fn options() -> Options {
 }
 
 fn fill(store: &LogStore, round: u8) -> crate::Result<()> {
-    (0..20u8).try_for_each(|n| store.put(&[n], &[round; 600]))?;
-    store.put_with(b"last", &[round], WriteOptions::sync())
+    (0..20u8).try_for_each(|n| store.put([n], [round; 600]))?;
+    store.put_with(b"last", [round], WriteOptions::sync())
 }
 
 fn check(store: &LogStore, round: u8, label: &str) {
-    assert!((0..20u8).all(|n| store.get(&[n]).unwrap().unwrap() == [round; 600]), "{label}");
+    assert!((0..20u8).all(|n| store.get([n]).unwrap().unwrap() == [round; 600]), "{label}");
     assert_eq!(store.get(b"last").unwrap().unwrap(), [round], "{label}");
 }
 
@@ -120,7 +120,7 @@ fn foreign_entries_of_a_directory_do_no_harm() {
     for (group, kind) in groups().iter().flat_map(|group| KINDS.map(|kind| (group, kind))) {
         let (dir, label) = (place.join("store"), format!("{} is {kind:?}", group[0]));
         let store = LogStore::open_with(&dir, options()).unwrap();
-        (0..20u8).for_each(|n| store.put(&[n], &[0; 600]).unwrap());
+        (0..20u8).for_each(|n| store.put([n], [0; 600]).unwrap());
         fill(&store, 1).unwrap();
         store.close().unwrap();
         let paths = group.iter().map(|name| dir.join(name));

@@ -19,15 +19,15 @@ fn open(disk: &Arc<SimDisk>) -> LogStore {
 }
 
 fn put(store: &LogStore, n: u32) -> Result<()> {
-    store.put(&n.to_le_bytes(), &n.to_le_bytes())
+    store.put(n.to_le_bytes(), n.to_le_bytes())
 }
 
 #[track_caller]
 fn check(store: &LogStore, keys: u32) {
     assert_eq!(store.len(), u64::from(keys));
-    let is_right = |n: u32| store.get(&n.to_le_bytes()).unwrap().unwrap() == n.to_le_bytes();
+    let is_right = |n: u32| store.get(n.to_le_bytes()).unwrap().unwrap() == n.to_le_bytes();
     assert!((0..keys).all(is_right));
-    assert_eq!(store.get(&keys.to_le_bytes()).unwrap(), None);
+    assert_eq!(store.get(keys.to_le_bytes()).unwrap(), None);
 }
 
 #[track_caller]
@@ -35,10 +35,11 @@ fn check_full(store: &LogStore, bytes: u64) {
     let refused = put(store, MOST).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Failed, "{refused}");
     assert!(refused.to_string().contains("the index is full"), "{refused}");
-    let batch = Batch::new().put(&5u32.to_le_bytes(), b"not written").put(&MOST.to_le_bytes(), b"new");
+    let batch =
+        Batch::new().put(5u32.to_le_bytes(), b"not written").put(MOST.to_le_bytes(), b"new");
     assert!(store.write(&batch).is_err());
-    assert!(store.put_if_absent(&MOST.to_le_bytes(), b"new").is_err());
-    assert!(store.append(&MOST.to_le_bytes(), b"new").is_err());
+    assert!(store.put_if_absent(MOST.to_le_bytes(), b"new").is_err());
+    assert!(store.append(MOST.to_le_bytes(), b"new").is_err());
     assert_eq!(store.stats().log_bytes, bytes, "nothing was appended");
     check(store, MOST);
 }
@@ -52,13 +53,13 @@ fn a_full_index_rejects_only_new_keys() {
     // Existing keys can be written in every way.
     for n in 0..2000 {
         put(&store, n).unwrap();
-        assert!(store.compare_and_set(&n.to_le_bytes(), Some(&n.to_le_bytes()), None).unwrap());
+        assert!(store.compare_and_set(n.to_le_bytes(), Some(&n.to_le_bytes()), None).unwrap());
         put(&store, n).unwrap();
-        store.update(&n.to_le_bytes(), |old| old.map(<[u8]>::to_vec)).unwrap();
+        store.update(n.to_le_bytes(), |old| old.map(<[u8]>::to_vec)).unwrap();
     }
     store.compact(0.01).unwrap();
     check_full(&store, store.stats().log_bytes);
-    assert!(store.delete(&(MOST - 1).to_le_bytes()).unwrap());
+    assert!(store.delete((MOST - 1).to_le_bytes()).unwrap());
     put(&store, MOST - 1).unwrap();
     check_full(&store, store.stats().log_bytes);
 }
@@ -72,7 +73,7 @@ fn a_store_with_a_full_index_can_be_opened() {
     // Twice as many keys were put and deleted.
     for n in (0..MOST).rev() {
         put(&store, n + MOST).unwrap();
-        assert!(store.delete(&(n + MOST).to_le_bytes()).unwrap());
+        assert!(store.delete((n + MOST).to_le_bytes()).unwrap());
         put(&store, n).unwrap();
     }
     (0..MOST).step_by(3).for_each(|n| put(&store, n).unwrap());

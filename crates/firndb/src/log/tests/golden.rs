@@ -39,19 +39,19 @@ fn write(dir: &Path) {
     active::STORE.set(Some(0x0123_4567_89AB_CDEF));
     let store = LogStore::open_with(dir, Options { clock: noon, ..options() }).unwrap();
     store.put(b"", b"of the empty key").unwrap();
-    (0..80).for_each(|n| store.put(&key(n), &value(n)).unwrap());
-    (0..80).step_by(3).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
-    (1..80).step_by(3).for_each(|n| store.put(&key(n), &value(n + 1)).unwrap());
+    (0..80).for_each(|n| store.put(key(n), value(n)).unwrap());
+    (0..80).step_by(3).for_each(|n| assert!(store.delete(key(n)).unwrap()));
+    (1..80).step_by(3).for_each(|n| store.put(key(n), value(n + 1)).unwrap());
     store.sync().unwrap();
     while store.maintain().unwrap() {}
     let mut batch = Batch::new();
     batch.push_put(b"together", b"1");
-    batch.push_delete(&key(2));
+    batch.push_delete(key(2));
     batch.push_put(b"apart", b"");
     store.write(&batch).unwrap();
     let hour = WriteOptions::new().ttl(Duration::from_secs(3600));
     store.put_with(b"for an hour", b"sand", hour).unwrap();
-    store.put(b"large", &[7; 5000]).unwrap();
+    store.put(b"large", [7; 5000]).unwrap();
     store.close().unwrap();
 }
 
@@ -91,7 +91,7 @@ fn the_golden_store_has_the_expected_content() {
         assert_eq!(store.get(key).unwrap().as_ref(), Some(value), "{key:?}");
     }
     for n in (0..80).step_by(3).chain([2]) {
-        assert_eq!(store.get(&key(n)).unwrap(), None, "key {n}");
+        assert_eq!(store.get(key(n)).unwrap(), None, "key {n}");
     }
 }
 

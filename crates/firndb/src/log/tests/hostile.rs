@@ -13,7 +13,7 @@ fn victim() -> (Arc<SimDisk>, Vec<Vec<u8>>, Map) {
     let disk = SimDisk::new();
     let keys: Vec<Vec<u8>> = (0..120).map(|n| format!("key {n}").into_bytes()).collect();
     let store = open(&disk).unwrap();
-    keys.iter().for_each(|key| store.put(key, &[7; 200]).unwrap());
+    keys.iter().for_each(|key| store.put(key, [7; 200]).unwrap());
     keys.iter().step_by(3).for_each(|key| assert!(store.delete(key).unwrap()));
     while store.maintain().unwrap() {}
     let map = content(&store, &keys).unwrap();

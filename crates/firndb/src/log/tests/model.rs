@@ -133,7 +133,7 @@ fn deleted_keys_stay_deleted_in_every_order_of_compactions() {
         let store = open(&disk).unwrap();
         let mut model = Map::new();
         for (n, key) in keys.iter().enumerate() {
-            store.put(key, &[1]).unwrap();
+            store.put(key, [1]).unwrap();
             model.insert(key.clone(), vec![1]);
             roll(&store);
             if n % 2 == 1 {
@@ -167,7 +167,7 @@ fn a_file_is_removed_once_another_sync_made_the_log_durable() {
     let mut model = Map::new();
     for round in 0..2 {
         for key in &keys {
-            store.put(key, &[round; 100]).unwrap();
+            store.put(key, [round; 100]).unwrap();
             model.insert(key.clone(), vec![round; 100]);
             roll(&store);
         }
@@ -211,14 +211,14 @@ fn links_of_many_small_segments_do_not_count_as_stale() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     for n in 0..4000u32 {
-        store.put(&n.to_le_bytes(), &[n as u8; 1000]).unwrap();
+        store.put(n.to_le_bytes(), [n as u8; 1000]).unwrap();
     }
     while store.maintain().unwrap() {}
     let made = store.stats().segments;
     assert!((200..700).contains(&made), "{made} segments for 4 MB, 4 KiB and larger");
     assert_eq!(store.compact(0.05).unwrap(), 0, "all is live");
     for n in (0..4000u32).step_by(2) {
-        store.put(&n.to_le_bytes(), &[1; 10]).unwrap();
+        store.put(n.to_le_bytes(), [1; 10]).unwrap();
     }
     assert!(store.compact(0.45).unwrap() > 100, "half of it is stale");
 }
@@ -228,7 +228,7 @@ fn the_first_segment_after_a_torn_one_links_all_others() {
     let mut disk = SimDisk::new();
     let mut store = open(&disk).unwrap();
     for n in 0..4000u32 {
-        store.put(&n.to_le_bytes(), &[n as u8; 1000]).unwrap();
+        store.put(n.to_le_bytes(), [n as u8; 1000]).unwrap();
     }
     let mut segments = store.stats().segments;
     for _ in 0..3 {
@@ -243,7 +243,7 @@ fn the_first_segment_after_a_torn_one_links_all_others() {
         segments += 1;
         assert_eq!(store.stats().segments, segments, "after the torn one");
         store.put(b"more", b"after it").unwrap();
-        assert_eq!(store.get(&7u32.to_le_bytes()).unwrap(), Some(vec![7; 1000]));
+        assert_eq!(store.get(7u32.to_le_bytes()).unwrap(), Some(vec![7; 1000]));
     }
 }
 
@@ -251,14 +251,14 @@ fn the_first_segment_after_a_torn_one_links_all_others() {
 fn repeated_compaction_does_not_add_segments() {
     let [store, plain] = [(); 2].map(|()| open(&SimDisk::new()).unwrap());
     for n in 0..200u8 {
-        store.put(&[n], &[n; 40]).unwrap();
-        plain.put(&[n], &[n; 40]).unwrap();
+        store.put([n], [n; 40]).unwrap();
+        plain.put([n], [n; 40]).unwrap();
         store.compact(0.5).unwrap();
     }
     let [segments, least] = [&store, &plain].map(|store| store.stats().segments);
     assert!(segments <= 2 * least, "{segments} segments where {least} are enough");
     for _ in 0..3 {
-        store.put(&[0], &[1; 1000]).unwrap();
+        store.put([0], [1; 1000]).unwrap();
     }
     assert!(store.compact(0.5).unwrap() > 0, "the active one, too, once it is stale");
 }

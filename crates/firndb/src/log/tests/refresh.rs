@@ -181,7 +181,7 @@ fn a_refresh_reads_only_files_that_may_have_changed() {
         store.roll().unwrap();
     };
     for n in 0..20u8 {
-        store.put(&[n], b"first").unwrap();
+        store.put([n], b"first").unwrap();
         roll();
     }
     while store.maintain().unwrap() {}
@@ -211,7 +211,7 @@ fn a_refresh_reads_only_files_that_may_have_changed() {
         disk.files().keys().any(|path| path.ends_with(&name))
     };
     while !has_spare() {
-        store.put(b"filler", &[0; 100]).unwrap();
+        store.put(b"filler", [0; 100]).unwrap();
         while store.maintain().unwrap() {}
     }
     store.put(b"k", b"third").unwrap();
@@ -223,7 +223,7 @@ fn a_refresh_reads_only_files_that_may_have_changed() {
     store.put(b"k", b"fifth").unwrap();
     assert!(files(b"fifth").len() > 20, "it has begun");
     // A segment of one record, without room for another.
-    store.put(b"k", &[6; 50_000]).unwrap();
+    store.put(b"k", [6; 50_000]).unwrap();
     assert!(files(&[6; 50_000]).len() > 20);
     assert!(!files(&[6; 50_000]).contains(&END.to_string()), "not read again");
 }
@@ -237,26 +237,26 @@ fn a_refresh_without_memory_leaves_old_and_new_values() {
     };
     let store = at(4, false).unwrap();
     let key = |n: u32| n.to_le_bytes();
-    (0..20_000).for_each(|n| store.put(&key(n), b"old").unwrap());
+    (0..20_000).for_each(|n| store.put(key(n), b"old").unwrap());
     let reader = at(0, true).unwrap();
     // Moves all records, deletes some, then adds more than an index of one shard can hold.
-    (0..20_000).step_by(3).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
+    (0..20_000).step_by(3).for_each(|n| assert!(store.delete(key(n)).unwrap()));
     assert!(store.compact(0.0).unwrap() > 0);
-    (0..40_000).for_each(|n| store.put(&key(n), b"new").unwrap());
+    (0..40_000).for_each(|n| store.put(key(n), b"new").unwrap());
     for _ in 0..2 {
         let error = reader.refresh().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
         for n in 0..40_000 {
-            let value = reader.get(&key(n)).unwrap();
+            let value = reader.get(key(n)).unwrap();
             let is_old = value.as_deref() == Some(b"old") && n < 20_000;
             let is_deleted = value.is_none() && (n >= 20_000 || n % 3 == 0);
             assert!(is_old || is_deleted || value.as_deref() == Some(b"new"), "{n}: {value:?}");
         }
     }
-    (15_000..40_000).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
+    (15_000..40_000).for_each(|n| assert!(store.delete(key(n)).unwrap()));
     assert!(store.compact(0.0).unwrap() > 0);
     reader.refresh().unwrap();
-    assert_eq!((reader.len(), reader.get(&key(7)).unwrap().unwrap()), (15_000, b"new".to_vec()));
+    assert_eq!((reader.len(), reader.get(key(7)).unwrap().unwrap()), (15_000, b"new".to_vec()));
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn a_reader_notices_a_replaced_log() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     let put = |store: &LogStore, byte: u8| {
-        keys().iter().for_each(|key| store.put(key, &[byte; 30]).unwrap());
+        keys().iter().for_each(|key| store.put(key, [byte; 30]).unwrap());
     };
     put(&store, 1);
     store.close().unwrap();
@@ -308,14 +308,14 @@ fn copied_segments_are_mapped_once_they_have_hints() {
         segments.iter().filter(|segment| segment.hint.get().is_none()).count()
     };
     for n in 0..100u8 {
-        store.put(&[n], &[n; 200]).unwrap();
+        store.put([n], [n; 200]).unwrap();
         reader.refresh().unwrap();
     }
     assert!(unhinted(&reader) > 3, "they are not sealed");
     while store.maintain().unwrap() {}
     reader.refresh().unwrap();
     assert_eq!(unhinted(&reader), 1, "the active one");
-    assert!((0..100).all(|n| reader.get(&[n]).unwrap().unwrap() == [n; 200]));
+    assert!((0..100).all(|n| reader.get([n]).unwrap().unwrap() == [n; 200]));
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn a_failed_refresh_changes_nothing() {
         let disk = SimDisk::new();
         let store = open(&disk).unwrap();
         let put = |range: std::ops::Range<usize>, byte: u8| {
-            keys[range].iter().for_each(|key| store.put(key, &[byte; 300]).unwrap());
+            keys[range].iter().for_each(|key| store.put(key, [byte; 300]).unwrap());
         };
         put(0..40, 1);
         let reader = reader(&disk).unwrap();

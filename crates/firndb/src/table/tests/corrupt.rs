@@ -267,7 +267,7 @@ fn damaged_index_spool_fails_the_build() {
     let build = |at: Option<usize>| {
         let mut builder =
             TableBuilder::create_on(disk.clone(), Path::new(FILE), options.clone()).unwrap();
-        (0..300).for_each(|i| builder.add(&key(i), &[i as u8; 900]).unwrap());
+        (0..300).for_each(|i| builder.add(key(i), [i as u8; 900]).unwrap());
         let mut seen = 0;
         let built = builder.finish_with(|progress| {
             let files = disk.files();

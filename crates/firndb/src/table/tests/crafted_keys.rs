@@ -191,7 +191,7 @@ fn copies_of_one_key_do_not_cause_reseeding() {
             let table = open(&disk, Access::Map).unwrap();
             assert_eq!((table.len(), table.stats().seed), (5, 0));
             let i = if duplicates == Duplicates::First { 3 } else { 4_998 };
-            assert_eq!(table.get(&key_of_one_hash(3)).unwrap().as_deref(), Some(&added(i).1[..]));
+            assert_eq!(table.get(key_of_one_hash(3)).unwrap().as_deref(), Some(&added(i).1[..]));
         }
     }
     // With reseeding, duplicates are handled as without it.
@@ -206,7 +206,7 @@ fn copies_of_one_key_do_not_cause_reseeding() {
         let table = open(&disk, Access::Map).unwrap();
         assert_ne!(table.stats().seed, 0);
         let i = if duplicates == Duplicates::First { 7 } else { 1_957 };
-        assert_eq!(table.get(&key_of_one_hash(7)).unwrap().as_deref(), Some(&added(i).1[..]));
+        assert_eq!(table.get(key_of_one_hash(7)).unwrap().as_deref(), Some(&added(i).1[..]));
         assert!(bytes_of(options(1 << 30), &records) == disk.map(Path::new(FILE)).unwrap()[..]);
     }
     records.truncate(51);

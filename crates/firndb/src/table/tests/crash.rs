@@ -184,8 +184,7 @@ fn build_whose_worker_lost_a_record_fails() {
     let options = BuildOptions { memory_limit: 1 << 16, threads: 2, ..BuildOptions::default() };
     let work = |disk: Arc<SimDisk>| {
         let mut builder = TableBuilder::create_on(disk, Path::new(PATH), options.clone())?;
-        let taken =
-            (0..180u32).filter(|i| builder.add(&i.to_le_bytes(), &[2; 400]).is_ok()).count();
+        let taken = (0..180u32).filter(|i| builder.add(i.to_le_bytes(), [2; 400]).is_ok()).count();
         builder.finish().map(|report| (report, taken))
     };
     // Number of records of the table at the path: the old table or the complete new one.

@@ -67,7 +67,7 @@ fn get_reads_one_page() {
         for (key, value) in &records {
             assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
         }
-        (0..n as u64).for_each(|i| assert!(table.get(&i.to_le_bytes()).unwrap().is_none()));
+        (0..n as u64).for_each(|i| assert!(table.get(i.to_le_bytes()).unwrap().is_none()));
         let reads = table.reader.direct().unwrap().reads();
         let (reads, pages) = (reads.0 - before.0, reads.1 - before.1);
         println!("{} gets, present and absent: {reads} reads, {pages} pages", 2 * n);
@@ -100,7 +100,7 @@ fn filter_avoids_nearly_all_reads_of_absent_keys() {
     let table = dir.build(options, &records(20_000, 32));
     let before = table.reader.direct().unwrap().reads().0;
     let n = 50_000;
-    (0..n).for_each(|i: u64| assert!(table.get(&i.to_le_bytes()).unwrap().is_none()));
+    (0..n).for_each(|i: u64| assert!(table.get(i.to_le_bytes()).unwrap().is_none()));
     let reads = table.reader.direct().unwrap().reads().0 - before;
     println!("{n} absent keys: {reads} reads");
     assert!(reads < n / 200);

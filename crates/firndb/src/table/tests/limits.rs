@@ -17,7 +17,7 @@ fn builder(n: u64, key: usize, value: usize, options: BuildOptions) -> (DiskRef,
     let mut builder = TableBuilder::create_on(disk.clone(), Path::new(FILE), options).unwrap();
     let mut rng = Rng(1);
     for i in 0..n {
-        builder.add(format!("{i:0key$}").as_bytes(), &rng.fill(value)).unwrap();
+        builder.add(format!("{i:0key$}").as_bytes(), rng.fill(value)).unwrap();
     }
     let report = builder.finish().unwrap();
     (disk, report)
@@ -107,35 +107,28 @@ fn more_than_the_memory_holds(dir: &TempDir) {
         ("plain", Compression::None, KeyFilter::Bits8),
         ("compressed", Compression::Records { level: 1 }, KeyFilter::None),
     ] {
-        let options = BuildOptions {
-            compression,
-            filter,
-            memory_limit: memory_limit,
-            ..BuildOptions::default()
-        };
+        let options = BuildOptions { compression, filter, memory_limit, ..BuildOptions::default() };
         let mut builder = TableBuilder::create_with(dir.0.join(FILE), options).unwrap();
         for i in 0..records {
-            builder.add(format!("k{i:09}").as_bytes(), &rng.fill(value)).unwrap();
+            builder.add(format!("k{i:09}").as_bytes(), rng.fill(value)).unwrap();
         }
         let report = builder.finish().unwrap();
         assert!(report.spilled >= 9 * memory_limit as u64, "{report:?}");
         peak(what);
     }
-    let options =
-        ApproximateOptions { memory_limit: memory_limit, ..ApproximateOptions::default() };
+    let options = ApproximateOptions { memory_limit, ..ApproximateOptions::default() };
     let mut builder = ApproximateBuilder::create_with(dir.0.join(FILE), options).unwrap();
     for i in 0..records {
         let key = format!("k{i:0900}");
-        builder.add(key.as_bytes(), &i.to_le_bytes()).unwrap();
+        builder.add(key.as_bytes(), i.to_le_bytes()).unwrap();
     }
     assert!(builder.finish().unwrap().spilled >= 9 * memory_limit as u64);
     peak("approximate");
     // Longer and longer records, each in its own slab.
-    let options =
-        BuildOptions { memory_limit: memory_limit, threads: 1, ..BuildOptions::default() };
+    let options = BuildOptions { memory_limit, threads: 1, ..BuildOptions::default() };
     let mut builder = TableBuilder::create_with(dir.0.join(FILE), options.clone()).unwrap();
     for i in 0..12 {
-        builder.add(&[i], &vec![i; (20 + usize::from(i)) << 20]).unwrap();
+        builder.add([i], vec![i; (20 + usize::from(i)) << 20]).unwrap();
     }
     peak("long records");
     drop(builder);
@@ -145,16 +138,15 @@ fn more_than_the_memory_holds(dir: &TempDir) {
     let mut builder = TableBuilder::create_with(dir.0.join(FILE), options).unwrap();
     for i in 0..records * 2 {
         let key = if i % 10 == 0 { format!("k{i:09}") } else { String::new() };
-        builder.add(key.as_bytes(), &vec![i as u8; value]).unwrap();
+        builder.add(key.as_bytes(), vec![i as u8; value]).unwrap();
     }
     assert_eq!(builder.finish().unwrap().records, (records * 2).div_ceil(10) + 1);
     peak("one key");
     // So many threads that every partition is split again.
-    let options =
-        BuildOptions { memory_limit: memory_limit, threads: 64, ..BuildOptions::default() };
+    let options = BuildOptions { memory_limit, threads: 64, ..BuildOptions::default() };
     let mut builder = TableBuilder::create_with(dir.0.join(FILE), options).unwrap();
     for i in 0..records {
-        builder.add(format!("k{i:09}").as_bytes(), &rng.fill(value)).unwrap();
+        builder.add(format!("k{i:09}").as_bytes(), rng.fill(value)).unwrap();
     }
     assert_eq!(builder.finish().unwrap().records, records);
     peak("split again");
@@ -163,11 +155,10 @@ fn more_than_the_memory_holds(dir: &TempDir) {
 /// Records longer than the memory, several of which are buffered at the same time.
 fn records_longer_than_the_memory(dir: &TempDir) {
     let (memory_limit, longest) = (16 << 20, 40 << 20);
-    let options =
-        BuildOptions { memory_limit: memory_limit, threads: 1, ..BuildOptions::default() };
+    let options = BuildOptions { memory_limit, threads: 1, ..BuildOptions::default() };
     let mut builder = TableBuilder::create_with(dir.0.join(FILE), options).unwrap();
     for i in 0..12 {
-        builder.add(&[i], &vec![i; longest]).unwrap();
+        builder.add([i], vec![i; longest]).unwrap();
     }
     assert_eq!(builder.finish().unwrap().records, 12);
     if let Some(peak) = memory("VmHWM:") {
@@ -181,16 +172,15 @@ fn records_longer_than_the_memory(dir: &TempDir) {
 fn with_slabs_allocated_ahead(dir: &TempDir) {
     let memory_limit = 128 << 20;
     let most = (memory_limit as u64 * 12 / 10 + (100 << 20)) >> 10;
-    let options =
-        BuildOptions { memory_limit: memory_limit, threads: 2, ..BuildOptions::default() };
+    let options = BuildOptions { memory_limit, threads: 2, ..BuildOptions::default() };
     // Almost all of the memory; half as much again; and long records after the memory was filled.
     for (small, long) in [(110_000u64, 0), (190_000, 0), (130_000, 60)] {
         let mut builder = TableBuilder::create_with(dir.0.join(FILE), options.clone()).unwrap();
         for i in 0..small {
-            builder.add(format!("k{i:09}").as_bytes(), &vec![i as u8; 1000]).unwrap();
+            builder.add(format!("k{i:09}").as_bytes(), vec![i as u8; 1000]).unwrap();
         }
         for i in 0..long {
-            builder.add(format!("long {i}").as_bytes(), &vec![i as u8; 2 << 20]).unwrap();
+            builder.add(format!("long {i}").as_bytes(), vec![i as u8; 2 << 20]).unwrap();
         }
         let report = builder.finish().unwrap();
         assert_eq!((report.records, report.spilled > 0), (small + long, small > 110_000));

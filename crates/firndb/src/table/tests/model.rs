@@ -316,7 +316,7 @@ fn absent_keys_are_never_found() {
         let disk = disk_with(&bytes_of(options, &records));
         let table = open(&disk, Access::Map).unwrap();
         let wrong = (0..probes / 2)
-            .filter(|probe| table.get(&(1u64 << 32 | probe).to_le_bytes()).unwrap().is_some());
+            .filter(|probe| table.get((1u64 << 32 | probe).to_le_bytes()).unwrap().is_some());
         assert_eq!(wrong.count(), 0);
     }
 }

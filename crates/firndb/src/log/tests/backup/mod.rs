@@ -57,7 +57,7 @@ fn fill(store: &LogStore, round: u8) {
     for (n, key) in keys().iter().enumerate() {
         match (n + usize::from(round)) % 3 {
             0 => assert!(store.delete(key).is_ok()),
-            _ => store.put(key, &[round; 300]).unwrap(),
+            _ => store.put(key, [round; 300]).unwrap(),
         }
     }
 }

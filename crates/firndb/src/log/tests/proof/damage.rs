@@ -70,7 +70,7 @@ fn try_it(
     let expected = visible(history.last(), history.now);
     let (mut found, mut errors) = ([0; super::KEYS], 0);
     for n in 0..super::KEYS {
-        match store.get(&super::key(n)) {
+        match store.get(super::key(n)) {
             Ok(value) => {
                 let id = value.as_deref().and_then(|v| v.first_chunk());
                 found[n] = id.map_or(0, |bytes| u32::from_le_bytes(*bytes));

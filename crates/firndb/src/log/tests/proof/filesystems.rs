@@ -124,9 +124,9 @@ fn fill(place: &Path, reflink: bool) {
     let dir = place.join("store");
     let store = LogStore::open_with(&dir, options()).unwrap();
     let right = |store: &LogStore, count: usize| {
-        assert!((0..count).all(|n| store.get(&key(n)).unwrap().unwrap() == [n as u8; 100]));
+        assert!((0..count).all(|n| store.get(key(n)).unwrap().unwrap() == [n as u8; 100]));
     };
-    (0..100).for_each(|n| store.put(&key(n), &[n as u8; 100]).unwrap());
+    (0..100).for_each(|n| store.put(key(n), [n as u8; 100]).unwrap());
     store.sync().unwrap();
     if reflink {
         let copy = place.join("copy");
@@ -136,7 +136,7 @@ fn fill(place: &Path, reflink: bool) {
     let junk = take_space(place);
     let mut count = 100;
     let refused = loop {
-        match store.put(&key(count), &[count as u8; 100]) {
+        match store.put(key(count), [count as u8; 100]) {
             Ok(()) => count += 1,
             Err(e) => break e,
         }
@@ -147,7 +147,7 @@ fn fill(place: &Path, reflink: bool) {
     // Whether there is space for these depends on the file system.
     let mut left = count;
     for n in (count / 2..count).rev() {
-        match store.delete_with(&key(n), WriteOptions::sync()) {
+        match store.delete_with(key(n), WriteOptions::sync()) {
             Ok(was_there) => assert!(was_there),
             Err(e) => {
                 println!("delete {n}: {e}");
@@ -179,14 +179,14 @@ fn fill(place: &Path, reflink: bool) {
 /// A store on a file system that fails permanently.
 fn lose(place: &Path) {
     let store = LogStore::open_with(place.join("store"), options()).unwrap();
-    (0..2000).for_each(|n| store.put(&key(n), &[n as u8; 1000]).unwrap());
+    (0..2000).for_each(|n| store.put(key(n), [n as u8; 1000]).unwrap());
     store.sync().unwrap();
     shut_down(place).unwrap();
     let mut errors = 0;
     for n in 0..3000 {
-        errors += usize::from(store.put(&key(n), &[1; 1000]).is_err());
-        errors += usize::from(store.delete(&key(n + 1)).is_err());
-        let _ = store.get(&key(n));
+        errors += usize::from(store.put(key(n), [1; 1000]).is_err());
+        errors += usize::from(store.delete(key(n + 1)).is_err());
+        let _ = store.get(key(n));
     }
     assert!(store.put_with(b"k", b"v", WriteOptions::sync()).is_err());
     assert!(store.sync().is_err());
@@ -199,7 +199,7 @@ fn lose(place: &Path) {
 fn lose_before_reads(place: &Path) {
     let dir = place.join("store");
     let store = LogStore::open_with(&dir, options()).unwrap();
-    (0..5000).for_each(|n| store.put(&key(n), &[n as u8; 1000]).unwrap());
+    (0..5000).for_each(|n| store.put(key(n), [n as u8; 1000]).unwrap());
     store.close().unwrap();
     let buffered = Options { access: Access::Buffered, background: false, ..options() };
     let store = LogStore::open_with(&dir, buffered).unwrap();
@@ -211,10 +211,10 @@ fn lose_before_reads(place: &Path) {
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     }
     shut_down(place).unwrap();
-    let errors = (0..5000).filter(|&n| store.get(&key(n)).is_err()).count();
+    let errors = (0..5000).filter(|&n| store.get(key(n)).is_err()).count();
     println!("{errors} of 5000 gets were errors");
     assert!(errors > 1000);
-    assert!(store.update(&key(1), |_| Some(vec![1])).is_err() || store.sync().is_err());
+    assert!(store.update(key(1), |_| Some(vec![1])).is_err() || store.sync().is_err());
     assert!(store.compact(0.0).is_err());
 }
 
@@ -257,7 +257,7 @@ fn a_failing_file_system_gives_errors_and_no_signal() {
             mount.mount().unwrap();
             let store = LogStore::open_with(mount.at.join("store"), options()).unwrap();
             for n in 0..2000 {
-                let found = store.get(&key(n)).unwrap();
+                let found = store.get(key(n)).unwrap();
                 // Writes after the shutdown may or may not have reached the disk.
                 assert!(found.is_none_or(|value| value == [n as u8; 1000] || value == [1; 1000]));
             }

@@ -325,7 +325,7 @@ fn a_power_cut_on_a_full_disk_leaves_a_prefix_with_all_durable_writes() {
 /// Puts up to `most` values of 10 KB until there is an error.
 fn fill_for_real(store: &LogStore, name: &str, most: usize) -> (usize, Result<()>) {
     for n in 0..most {
-        if let Err(e) = store.put(format!("{name} {n}").as_bytes(), &[n as u8; 10_000]) {
+        if let Err(e) = store.put(format!("{name} {n}").as_bytes(), [n as u8; 10_000]) {
             return (n, Err(e));
         }
     }

@@ -62,15 +62,15 @@ fn child() {
                 let first = last_of(store, thread).map_or(0, |last| last + 1);
                 for n in first.. {
                     let mut batch = match is_delete(n) {
-                        true => Batch::new().delete(&key(thread, n)).delete(&twin(thread, n)),
+                        true => Batch::new().delete(key(thread, n)).delete(twin(thread, n)),
                         false => {
                             let value = value(n);
-                            let batch = Batch::new().put(&key(thread, n), &value);
-                            batch.put(&twin(thread, n), &value)
+                            let batch = Batch::new().put(key(thread, n), &value);
+                            batch.put(twin(thread, n), &value)
                         }
                     };
                     // Records the thread's progress, so that deletes are visible too.
-                    batch.push_put(format!("thread {thread}").as_bytes(), &n.to_le_bytes());
+                    batch.push_put(format!("thread {thread}").as_bytes(), n.to_le_bytes());
                     let options = WriteOptions::default().durability(durability);
                     if store.write_with(&batch, options).is_err() {
                         return; // The file system is shut down.
@@ -156,8 +156,8 @@ fn check(dir: &Path, said: &[Option<u64>], label: &str) -> u64 {
         let Some(last) = last else { continue };
         for n in last.saturating_sub(RING - 1)..=last {
             let expected = (!is_delete(n)).then(|| value(n));
-            assert_eq!(store.get(&key(thread, n)).unwrap(), expected, "{label}: {thread} {n}");
-            assert_eq!(store.get(&twin(thread, n)).unwrap(), expected, "{label}: {thread} {n}");
+            assert_eq!(store.get(key(thread, n)).unwrap(), expected, "{label}: {thread} {n}");
+            assert_eq!(store.get(twin(thread, n)).unwrap(), expected, "{label}: {thread} {n}");
         }
         found += last + 1;
     }

@@ -83,7 +83,7 @@ impl Model {
             780..820 => {
                 let mut expected = self.get(&key).unwrap_or_default().to_vec();
                 expected.push(1);
-                let (length, kept) = (self.store.append(&key, &[1]).unwrap(), self.kept(&key));
+                let (length, kept) = (self.store.append(&key, [1]).unwrap(), self.kept(&key));
                 assert_eq!(length, expected.len() as u64);
                 self.map.insert(key, (expected, kept));
             }

@@ -81,7 +81,7 @@ pub(crate) fn kill(store: LogStore) {
 pub(crate) fn content(store: &LogStore) -> std::result::Result<[u32; KEYS], String> {
     let mut found = [0; KEYS];
     for (n, found) in found.iter_mut().enumerate() {
-        let value = store.get(&key(n)).map_err(|e| format!("get of key {n}: {e}"))?;
+        let value = store.get(key(n)).map_err(|e| format!("get of key {n}: {e}"))?;
         let Some(value) = value else { continue };
         let id = value.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
         if value != value_of(id) {
@@ -139,8 +139,8 @@ pub(crate) fn check(
     let mut expected = found;
     (expected[changed], expected[absent]) = (0x0100_0010, 0);
     let value = value_of(expected[changed]);
-    store.delete(&key(absent)).map_err(said("deleting"))?;
-    store.put_with(&key(changed), &value, WriteOptions::sync()).map_err(said("writing"))?;
+    store.delete(key(absent)).map_err(said("deleting"))?;
+    store.put_with(key(changed), &value, WriteOptions::sync()).map_err(said("writing"))?;
     let mut again = Arc::clone(image);
     match after {
         After::Close => store.close().map_err(said("closing"))?,

@@ -147,11 +147,11 @@ impl Run {
         let (mut batch, mut next) = (Batch::new(), *self.history.last());
         for (i, n) in keys.iter().map(|n| n % KEYS).enumerate() {
             if i % 3 == 2 {
-                batch.push_delete(&key(n));
+                batch.push_delete(key(n));
                 next[n] = Entry::default();
             } else {
                 let id = self.fresh(length);
-                batch.push_put(&key(n), &value_of(id));
+                batch.push_put(key(n), value_of(id));
                 next[n] = Entry { id, expires: 0 };
             }
         }
@@ -170,7 +170,7 @@ impl Run {
         let expiry = if expires == 0 { Expiry::Never } else { Expiry::At(expires) };
         let options = written(is_sync).expiry(expiry);
         self.step(next, is_sync && is_there, |store| {
-            store.set_expiry_with(&key(n), options).map(|_| ())
+            store.set_expiry_with(key(n), options).map(|_| ())
         });
     }
 
@@ -188,7 +188,7 @@ impl Run {
                 saw = bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes));
                 Update::Put(value_of(id))
             };
-            store.update_with(&key(n), written(is_sync), change).map(|_| ())
+            store.update_with(key(n), written(is_sync), change).map(|_| ())
         });
         if saw != old {
             self.wrong = Some(format!("an update of key {n} saw {saw}, not {old}"));
@@ -307,7 +307,7 @@ impl Run {
             Some((snapshot, state)) => {
                 for (n, id) in state.map(|entry| entry.id).into_iter().enumerate() {
                     let expected = (id != 0).then(|| value_of(id));
-                    match snapshot.get(&key(n)) {
+                    match snapshot.get(key(n)) {
                         Ok(found) if found == expected => {}
                         // With buffered access the disk may refuse reads.
                         Err(e) if self.goes_on && e.kind() == ErrorKind::Io => self.errors += 1,
