@@ -100,8 +100,8 @@ struct Table {
     /// Rounds of measurements of each kind of get, in each of the three passes.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Milliseconds per measurement; percentiles take up to four times as long, gets from disk three
-    /// times.
+    /// Milliseconds per measurement; percentiles take up to four times as long, gets from disk
+    /// three times.
     #[arg(long, default_value_t = 500)]
     budget: u64,
     /// Reuse the figures of workloads that an earlier run measured with the same engines and

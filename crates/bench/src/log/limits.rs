@@ -104,9 +104,9 @@ pub fn run(options: &Options) -> Result<String> {
         },
     ];
     let mut out = format!(
-        "{} records of 100 bytes were put at {:.0} k puts per second, while {removed} segments were \
-         compacted. Meanwhile, a thread that sleeps for one millisecond at a time woke up at most \
-         {} late, and the hypervisor took {} of processor time.\n\n\
+        "{} records of 100 bytes were put at {:.0} k puts per second, while {removed} segments \
+         were compacted. Meanwhile, a thread that sleeps for one millisecond at a time woke up at \
+         most {} late, and the hypervisor took {} of processor time.\n\n\
          | limit of | bound | measured | |\n|---|---:|---:|---|\n",
         options.records,
         rate / 1e3,

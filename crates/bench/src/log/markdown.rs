@@ -19,10 +19,10 @@ generator, before anything else is measured. All values are compared again after
 once more after the store was closed and reopened. A get reads every byte of the value and checks
 that it belongs to the key.
 
-**Durability.** A put is one call. When it returns, the record is visible and handed to the operating
-system, so it survives a process crash. LMDB and redb use one transaction per put. redb cannot
-survive a process crash without a sync, so here it does not. Kyoto Cabinet promises nothing about
-the state of its file after a process crash, nor does a mapped LMDB after power loss; FirnDB,
+**Durability.** A put is one call. When it returns, the record is visible and handed to the
+operating system, so it survives a process crash. LMDB and redb use one transaction per put. redb
+cannot survive a process crash without a sync, so here it does not. Kyoto Cabinet promises nothing
+about the state of its file after a process crash, nor does a mapped LMDB after power loss; FirnDB,
 RocksDB, fjall and redb recover their last consistent state.
 
 **Puts and gets.** Rates of puts and updates are calls divided by the time within the calls, each
@@ -44,23 +44,23 @@ anonymous memory, minus that of the process before the store was opened. *Dirtie
 the file pages of 4 KiB that the kernel marks dirty, per byte of keys and values updated; a page
 that is written again after writeback counts again. *Written in steady state* is what the engine
 reports to have written (its log, compaction and indexes), per byte of keys and values, during
-updates that follow as many other updates: FirnDB through its statistics, RocksDB through its property
-`rocksdb.stats`.
+updates that follow as many other updates: FirnDB through its statistics, RocksDB through its
+property `rocksdb.stats`.
 
 **Growing values.** The workload `growing` is that of the engine YDB: random values of 134 bytes are
 read and put again with four bytes appended, by one thread, up to nine times each on average. Gets
 and puts are timed separately, and the row of the put has the CPU of both; each get is compared. YDB
 itself does not take part, only the stores that it was compared with. Durability is that of the
 other workloads. For Berkeley DB this means transactions whose log is written but not synced, with a
-checkpoint every 256 MiB of log. Tokyo Cabinet, like Kyoto Cabinet, maps its file and promises nothing
-about its consistency after a crash.
+checkpoint every 256 MiB of log. Tokyo Cabinet, like Kyoto Cabinet, maps its file and promises
+nothing about its consistency after a crash.
 
-**Gets from disk.** The store is closed, written back, evicted from the page cache and reopened; then
-random keys are read for as long as in other rounds. A key may occur twice. Right before, `fio` reads
-4 KiB at random offsets of the same segments with O_DIRECT and as many threads. Each figure is the
-median of seven such rounds. *Read per get* is what the kernel read from disk for the process; it is
-smaller than a page where a key or its page occurred before. *Pages* are these reads in units of 4
-KiB, which are compared with `fio`.
+**Gets from disk.** The store is closed, written back, evicted from the page cache and reopened;
+then random keys are read for as long as in other rounds. A key may occur twice. Right before, `fio`
+reads 4 KiB at random offsets of the same segments with O_DIRECT and as many threads. Each figure is
+the median of seven such rounds. *Read per get* is what the kernel read from disk for the process;
+it is smaller than a page where a key or its page occurred before. *Pages* are these reads in units
+of 4 KiB, which are compared with `fio`.
 ";
 
 /// The page. `chart` is the drawing to show, in the directory of the page.

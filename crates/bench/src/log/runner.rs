@@ -6,8 +6,8 @@
 //! Figures have names. For `WHAT` fill, update, `both get`, `both put`, quiet, present or absent:
 //! `WHAT rate` (operations per second), `cpu`, `p50`, `p99`, `p999`, `max`; `present 2 rate` and
 //! `cpu` are of two threads; `quiet` are gets right before `both`. For fill and update `WHAT disk`,
-//! `WHAT memory`, `WHAT dirty` (bytes per operation), `WHAT written` (bytes so far, as counted by the
-//! engine); `steady` is updated again after `update`; `open` and `close`. Of the growing
+//! `WHAT memory`, `WHAT dirty` (bytes per operation), `WHAT written` (bytes so far, as counted by
+//! the engine); `steady` is updated again after `update`; `open` and `close`. Of the growing
 //! workload: `grow get`, `grow put` (its `cpu` is of both). Of FirnDB, by number of threads:
 //! `cold N rate`, `cold N read` (bytes per get), `fio N rate`.
 

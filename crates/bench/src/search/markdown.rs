@@ -161,7 +161,8 @@ fn times(report: &Report, kind: Kind, out: &mut String) {
     let _ = writeln!(out, "### {kind}: {}\n", kind.text());
     let _ = writeln!(
         out,
-        "| engine | median | p99 | max | queries | allocations | times as fast as the fastest peer |"
+        "| engine | median | p99 | max | queries | allocations | times as fast as the fastest \
+         peer |"
     );
     let _ = writeln!(out, "|---|---:|---:|---:|---:|---:|---:|");
     for name in report.names() {

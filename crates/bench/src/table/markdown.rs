@@ -49,9 +49,10 @@ the second pass and by two thirds in the third. The host of a virtual machine ma
 memory (here after two seconds) and return it slowly, page by page. Before each build, as much
 memory as the build may use is therefore touched in huge pages and freed. This covers about the
 first two seconds of a build; a longer build may have to wait for huge pages again. `firndb`,
-`firndb-smallpages`, `firndb-resident` and `firndb-direct` build the same file: their builds show how
-much the machine varies, and targets use the median of the four. `firndb-tenth` builds with memory
-for a tenth of the records, through a temporary file. Every engine except `phf` syncs what it built.
+`firndb-smallpages`, `firndb-resident` and `firndb-direct` build the same file: their builds show
+how much the machine varies, and targets use the median of the four. `firndb-tenth` builds with
+memory for a tenth of the records, through a temporary file. Every engine except `phf` syncs what it
+built.
 
 **Memory.** *Anonymous memory* is not backed by files; *mapped* is what the page cache could
 reclaim. Files are read from the page cache as their builds left them: FirnDB's in huge pages,
@@ -78,10 +79,10 @@ const BSDB: &str = "\
 `phf` above is BSDB's design without its JVM. BSDB's own program (0.1.3, JDK 11) was measured on
 another machine (2 cores of a Xeon at 2.5 GHz, 24 GB), which is not comparable with the tables
 above. With 20 million records of 13 + 32 bytes: 115 s of CPU to build; 1,141 MB on disk, 57.1 bytes
-per record; 1.41 us of CPU per get of a present key and 0.74 us of an absent one; two dependent reads
-per get from disk; 6.27 bits of memory per key for its hash function. With a million JSON values of
-988 bytes, compressed: 22.5 us of CPU per get. Its README states 558,000 gets per second for 13.2
-billion records on NVMe.
+per record; 1.41 us of CPU per get of a present key and 0.74 us of an absent one; two dependent
+reads per get from disk; 6.27 bits of memory per key for its hash function. With a million JSON
+values of 988 bytes, compressed: 22.5 us of CPU per get. Its README states 558,000 gets per second
+for 13.2 billion records on NVMe.
 
 ";
 

@@ -107,8 +107,8 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
 fn method(options: &Options) -> String {
     let (Effort { rounds, millis }, longer, more) = (options.effort, cold::LONGER, cold::MORE);
     format!(
-        "{PASSES} passes of {rounds} measurements of {millis} ms; from the disk {longer} times longer, \
-         many reads at a time {more} times as many"
+        "{PASSES} passes of {rounds} measurements of {millis} ms; from the disk {longer} times \
+         longer, many reads at a time {more} times as many"
     )
 }
 
