@@ -119,8 +119,8 @@ fn write_sustained(page: &mut String, report: &Report) -> std::fmt::Result {
         "One thread runs queries, one after another, on the newest set that its reader has warmed \
          (`Reader::warm`). Idle rounds without changes alternate with busy rounds, {seconds:.0} s \
          in total, in which {:.1} partitions change per second and are published as one set. \
-         Changing, publishing and warming run at a lower priority (`nice` 5). Publishing took {} (median) to \
-         {}.\n",
+         Changing, publishing and warming run at a lower priority (`nice` 5). Publishing took {} \
+         (median) to {}.\n",
         changes_per_second(figures),
         time(quantile(&publishes, 0.5)),
         time(quantile(&publishes, 1.0))
