@@ -29,9 +29,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A handle of a key-value store in a directory: see [`crate::log`]. Any number of threads may use
-/// it at once for reading and writing. Clones are cheap and share the store, which closes when the
-/// last of them is dropped, or for all of them with [`LogStore::close`].
+/// A handle to a key-value store in a directory: see [`crate::log`]. Any number of threads may read
+/// and write through it at the same time. Clones are cheap and share the store, which closes when
+/// the last of them is dropped, or for all of them with [`LogStore::close`].
 #[derive(Clone)]
 pub struct LogStore {
     /// The state of a store that is open for writing, where gets find it directly. `None` if the

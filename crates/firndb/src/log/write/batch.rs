@@ -82,7 +82,7 @@ impl Batch {
         self
     }
 
-    /// Removes a key if it is there.
+    /// Deletes a key. Has no effect if the key is absent.
     pub fn delete(mut self, key: impl AsRef<[u8]>) -> Batch {
         self.push_delete(key);
         self

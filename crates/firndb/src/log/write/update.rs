@@ -16,8 +16,8 @@ use crate::log::write::active_segment::{make_room, need_of};
 use crate::log::write::apply::{apply, check_value, current};
 use crate::log::write::settle::lock_settled;
 
-/// What an update does with a key: see
-/// [`LogStore::update_with`](crate::log::LogStore::update_with).
+/// The change that the closure of [`LogStore::update_with`](crate::log::LogStore::update_with) asks
+/// for, and that the call made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
     /// Leave the key as it is. Nothing is written.
