@@ -200,3 +200,64 @@ impl<'a> KeyValues<'a> {
         Some((self.keys.value(row), self.values.value(row), expiry))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firndb::log::LogStore;
+    use firndb::table::TableBuilder;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    fn place(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("firndb-arrow-{name}-{}", std::process::id()))
+    }
+
+    type Records = Vec<(Vec<u8>, Vec<u8>, Option<Expiry>)>;
+
+    /// The records of batches by key, and the sizes of the batches.
+    fn read(batches: impl Iterator<Item = Result<RecordBatch>>) -> (Records, Vec<usize>) {
+        let (mut records, mut sizes) = (Vec::new(), Vec::new());
+        for batch in batches {
+            let batch = batch.unwrap();
+            let rows = KeyValues::new(&batch).unwrap();
+            sizes.push(rows.len());
+            let row = |i| rows.get(i).map(|(k, v, expiry)| (k.to_vec(), v.to_vec(), expiry));
+            records.extend((0..rows.len()).filter_map(row));
+            assert!(rows.get(rows.len()).is_none());
+        }
+        records.sort_by(|a, b| a.0.cmp(&b.0));
+        (records, sizes)
+    }
+
+    #[test]
+    fn all_records_of_a_table_are_in_its_batches() {
+        let path = place("table");
+        let mut builder = TableBuilder::create(&path).unwrap();
+        for i in 0..2500_u32 {
+            builder.add(i.to_be_bytes(), i.to_string()).unwrap();
+        }
+        builder.finish().unwrap();
+        let table = Table::open(&path).unwrap();
+        let (records, sizes) = read(table_batches(&table, 1000));
+        assert_eq!(sizes, [1000, 1000, 500]);
+        let value = |i: u32| (i.to_be_bytes().to_vec(), i.to_string().into_bytes(), None);
+        assert_eq!(records, (0..2500).map(value).collect::<Records>());
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn records_of_a_log_keep_their_expiry() {
+        let dir = place("log");
+        let store = LogStore::open(&dir).unwrap();
+        store.put("a", "stays").unwrap();
+        let options = firndb::log::WriteOptions::default().ttl(Duration::from_secs(3600));
+        store.put_with("b", "expires", options).unwrap();
+        let (records, sizes) = read(log_batches(&store.snapshot(), 100));
+        assert_eq!(sizes, [2]);
+        assert_eq!(records[0], (b"a".to_vec(), b"stays".to_vec(), None));
+        assert!(matches!(records[1].2, Some(Expiry::At(_))));
+        store.close().unwrap();
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

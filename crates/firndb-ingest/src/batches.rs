@@ -1,19 +1,18 @@
 //! Record batches of inputs of any format.
 
 use crate::format::Format;
-use crate::input::{Input, Progress};
-use crate::parse::columnar::{arrow_file, ipc_error, parquet_reader};
-use crate::parse::ipc;
+use crate::input::{Compression, Input, Progress, Source};
+use crate::parse::columnar::{Batches, ipc_error, open_batches};
 use crate::rows::{RowOptions, Rows};
 use crate::typer::{PayloadSource, Typer, TyperOptions};
 use arrow_array::RecordBatch;
-use arrow_ipc::reader::FileReader;
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::SchemaRef;
 use firndb::search::Schema;
 use firndb::{Error, Result};
 use firndb_arrow::document::{BatchBuilder, to_arrow_schema};
 use std::fmt;
-use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Options of a [`BatchReader`].
@@ -96,8 +95,8 @@ impl BatchOptions {
     }
 }
 
-/// Reads an input as record batches of one schema: columns of Parquet and Arrow IPC as they are,
-/// those of CSV, TSV and JSON lines with a given or inferred schema.
+/// Reads an input as record batches of one schema: columns of Parquet, Arrow IPC and Avro as they
+/// are, those of CSV, TSV and JSON lines with a given or inferred schema.
 ///
 /// Errors of the iterator end it: `Io`; `InvalidArgument` for damaged files, and for rows that
 /// cannot be used.
@@ -115,16 +114,15 @@ impl BatchOptions {
 /// ```
 pub struct BatchReader {
     schema: SchemaRef,
-    source: Source,
+    batches: Made,
     is_done: bool,
 }
 
-enum Source {
-    Columns { batches: Box<dyn Iterator<Item = ArrowResult> + Send>, name: String },
+/// How the batches are made.
+enum Made {
+    Columns { batches: Batches, name: String },
     Rows(Box<RowBatches>),
 }
-
-type ArrowResult = std::result::Result<RecordBatch, ArrowError>;
 
 impl BatchReader {
     /// Opens an input. Parquet needs a file.
@@ -134,51 +132,41 @@ impl BatchReader {
     /// `NotFound` or `Io` if the input cannot be read; `InvalidArgument` if it is damaged, or no
     /// schema can be inferred.
     pub fn open(input: &Input, options: BatchOptions) -> Result<BatchReader> {
-        let name = input.name();
-        let mut reader = input.open(&Progress::default())?;
+        BatchReader::start(Source::Input(input.clone()), options)
+    }
+
+    /// Reads a reader. `name` is used in messages, and its extension determines the format. Parquet
+    /// needs a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`BatchReader::open`].
+    pub fn from_reader(
+        name: impl Into<PathBuf>,
+        reader: impl Read + Send + 'static,
+        options: BatchOptions,
+    ) -> Result<BatchReader> {
+        let source = Source::Reader { name: name.into(), reader: Box::new(reader) };
+        BatchReader::start(source, options)
+    }
+
+    fn start(mut source: Source, options: BatchOptions) -> Result<BatchReader> {
+        let name = source.name();
+        let mut reader = source.open(Compression::Auto, &Progress::default())?;
         let head = reader.fill_buf().map_err(|e| Error::io("read", name.as_ref(), e))?;
-        let (schema, batches): (_, Box<dyn Iterator<Item = ArrowResult> + Send>) =
-            match options.format.detect(input.path(), head, true) {
-                Format::Parquet => {
-                    let Some(path) = input.path() else {
-                        let message = "Parquet cannot be read from standard input; name the file";
-                        return Err(Error::invalid(message));
-                    };
-                    let fail = |e: &dyn fmt::Display| {
-                        let message = format!("{name}: this Parquet file cannot be read: {e}");
-                        Error::invalid(message)
-                    };
-                    let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
-                    let builder = parquet_reader(file).map_err(|e| fail(&e))?;
-                    let schema = builder.schema().clone();
-                    let batches = builder.with_batch_size(options.batch_rows.max(1)).build();
-                    (schema, Box::new(batches.map_err(|e| fail(&e))?))
-                }
-                Format::Arrow => {
-                    let fail = |e: ArrowError| ipc_error(&name, &e);
-                    match arrow_file(input.path())? {
-                        Some((mut file, bytes)) => {
-                            ipc::check_file(&mut file, bytes).map_err(fail)?;
-                            let batches = FileReader::try_new(file, None).map_err(fail)?;
-                            (batches.schema(), Box::new(batches))
-                        }
-                        None => {
-                            let (batches, schema) = ipc::Stream::open(reader).map_err(fail)?;
-                            (schema, Box::new(batches))
-                        }
-                    }
-                }
-                Format::Text => {
-                    let message = format!("{name}: separated text has no columns");
-                    return Err(Error::invalid(message));
-                }
-                format => {
-                    let rows = RowOptions::default().format(format).delimiter(options.delimiter);
-                    let rows = Rows::from_reader(&*name, reader, rows);
-                    return BatchReader::from_rows(rows, options);
-                }
-            };
-        Ok(BatchReader { schema, source: Source::Columns { batches, name }, is_done: false })
+        let format = options.format.detect(source.path(), head, true);
+        if format == Format::Text {
+            let message = format!("{name}: separated text has no columns");
+            return Err(Error::invalid(message));
+        }
+        if !format.has_types() {
+            let rows = RowOptions::default().format(format).delimiter(options.delimiter);
+            let rows = Rows::from_reader(&*name, reader, rows);
+            return BatchReader::from_rows(rows, options);
+        }
+        let batch_rows = options.batch_rows.max(1);
+        let (schema, batches) = open_batches(format, source.file(), reader, &name, batch_rows)?;
+        Ok(BatchReader { schema, batches: Made::Columns { batches, name }, is_done: false })
     }
 
     /// Batches of rows, with [`BatchOptions::schema`] or an inferred schema.
@@ -193,7 +181,7 @@ impl BatchReader {
         };
         let arrow = Arc::new(to_arrow_schema(schema.fields()));
         let rows = RowBatches { rows, schema, options, bad_rows: 0 };
-        Ok(BatchReader { schema: arrow, source: Source::Rows(Box::new(rows)), is_done: false })
+        Ok(BatchReader { schema: arrow, batches: Made::Rows(Box::new(rows)), is_done: false })
     }
 
     /// The schema of the batches.
@@ -203,9 +191,9 @@ impl BatchReader {
 
     /// Number of rows skipped so far.
     pub fn bad_rows(&self) -> u64 {
-        match &self.source {
-            Source::Columns { .. } => 0,
-            Source::Rows(rows) => rows.bad_rows,
+        match &self.batches {
+            Made::Columns { .. } => 0,
+            Made::Rows(rows) => rows.bad_rows,
         }
     }
 }
@@ -217,11 +205,11 @@ impl Iterator for BatchReader {
         if self.is_done {
             return None;
         }
-        let next = match &mut self.source {
-            Source::Columns { batches, name } => {
+        let next = match &mut self.batches {
+            Made::Columns { batches, name } => {
                 batches.next().map(|batch| batch.map_err(|e| ipc_error(name, &e)))
             }
-            Source::Rows(rows) => rows.next_batch().transpose(),
+            Made::Rows(rows) => rows.next_batch().transpose(),
         };
         self.is_done = !matches!(next, Some(Ok(_)));
         next
@@ -265,10 +253,11 @@ impl RowBatches {
 mod tests {
     use super::*;
     use crate::write::BatchWriter;
+    use std::fs::File;
 
     /// Writes the batches of a CSV text in a format, reads them, and compares.
     #[test]
-    fn batches_round_trip_through_parquet_and_arrow() {
+    fn batches_round_trip_through_formats_with_types() {
         let csv = &b"id,name,tag\n7,seven,\n8,eight,x\n9,nine,y\n"[..];
         let rows = Rows::from_reader("a.csv", csv, RowOptions::default());
         let reader = BatchReader::from_rows(rows, BatchOptions::default().batch_rows(2)).unwrap();
@@ -276,7 +265,7 @@ mod tests {
         let batches = reader.collect::<Result<Vec<_>>>().unwrap();
         assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [2, 1]);
         let all = arrow_rows(&batches);
-        for format in [Format::Parquet, Format::Arrow] {
+        for format in [Format::Parquet, Format::Arrow, Format::Avro] {
             let name = format!("firndb-batches-{}.{}", std::process::id(), format.name());
             let path = std::env::temp_dir().join(name);
             let mut writer =

@@ -1,5 +1,6 @@
 //! Formats of inputs, and how they are detected.
 
+use crate::parse::avro::MAGIC;
 use std::path::Path;
 
 /// The format of an input.
@@ -21,10 +22,12 @@ pub enum Format {
     Parquet,
     /// Arrow IPC, as a file or as a stream.
     Arrow,
+    /// Avro, as an object container file.
+    Avro,
 }
 
 /// Extensions of files of rows.
-const ROW_EXTENSIONS: [(&str, Format); 7] = [
+const ROW_EXTENSIONS: [(&str, Format); 14] = [
     ("csv", Format::Csv),
     ("tsv", Format::Tsv),
     ("tab", Format::Tsv),
@@ -32,27 +35,25 @@ const ROW_EXTENSIONS: [(&str, Format); 7] = [
     ("ndjson", Format::JsonLines),
     ("json", Format::JsonLines),
     ("txt", Format::Auto),
-];
-
-/// Further extensions of files of records.
-const RECORD_EXTENSIONS: [(&str, Format); 8] = [
-    ("text", Format::Auto),
-    ("gz", Format::Auto),
     ("parquet", Format::Parquet),
     ("pq", Format::Parquet),
     ("arrow", Format::Arrow),
     ("arrows", Format::Arrow),
     ("ipc", Format::Arrow),
     ("feather", Format::Arrow),
+    ("avro", Format::Avro),
 ];
+
+/// Further extensions of files of records.
+const RECORD_EXTENSIONS: [(&str, Format); 2] = [("text", Format::Auto), ("gz", Format::Auto)];
 
 /// Which files of a directory are inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DataFiles {
-    /// Files of CSV, TSV and JSON lines.
+    /// Files of CSV, TSV, JSON lines, Parquet, Arrow and Avro.
     Rows,
-    /// These, and files of text, Parquet and Arrow.
+    /// These, and files of text.
     Records,
 }
 
@@ -69,9 +70,12 @@ impl DataFiles {
     pub fn extensions(self) -> &'static str {
         match self {
             DataFiles::Rows => {
-                ".csv, .tsv, .tab, .jsonl, .ndjson, .json, .txt, also .gz and .zst of them"
+                ".csv, .tsv, .tab, .jsonl, .ndjson, .json, .txt, .parquet, .arrow, .avro, also .gz \
+                 and .zst of them"
             }
-            DataFiles::Records => ".txt, .csv, .tsv, .jsonl, .parquet, .arrow, also .gz and .zst",
+            DataFiles::Records => {
+                ".txt, .csv, .tsv, .jsonl, .parquet, .arrow, .avro, also .gz and .zst"
+            }
         }
     }
 }
@@ -110,15 +114,28 @@ impl Format {
         }
         let by_name = path.and_then(record_format).filter(|format| *format != Format::Auto);
         by_name.unwrap_or_else(|| match head {
-            head if head.starts_with(b"PAR1") => Format::Parquet,
-            head if head.starts_with(b"ARROW1") || head.starts_with(&[0xff; 4]) => Format::Arrow,
             head if columns => Format::of_rows(head),
-            _ => Format::Text,
+            head => Format::of_columns(head).unwrap_or(Format::Text),
         })
     }
 
-    /// The format of rows by the first line of an input: CSV, TSV or JSON lines.
+    /// The format of a file that starts with `head`, if it is one of typed columns.
+    fn of_columns(head: &[u8]) -> Option<Format> {
+        match head {
+            head if head.starts_with(b"PAR1") => Some(Format::Parquet),
+            head if head.starts_with(b"ARROW1") || head.starts_with(&[0xff; 4]) => {
+                Some(Format::Arrow)
+            }
+            head if head.starts_with(MAGIC) => Some(Format::Avro),
+            _ => None,
+        }
+    }
+
+    /// The format of rows by the first bytes of an input; CSV, TSV or JSON lines by the first line.
     pub fn of_rows(head: &[u8]) -> Format {
+        if let Some(format) = Format::of_columns(head) {
+            return format;
+        }
         let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
         let line =
             head.split(|b| *b == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or(head);
@@ -127,6 +144,11 @@ impl Format {
             _ if line.contains(&b'\t') && !line.contains(&b',') => Format::Tsv,
             _ => Format::Csv,
         }
+    }
+
+    /// Whether columns have types in the format: Parquet, Arrow and Avro.
+    pub fn has_types(self) -> bool {
+        matches!(self, Format::Parquet | Format::Arrow | Format::Avro)
     }
 
     /// The name of the format in messages.
@@ -139,6 +161,7 @@ impl Format {
             Format::JsonLines => "jsonl",
             Format::Parquet => "parquet",
             Format::Arrow => "arrow",
+            Format::Avro => "avro",
         }
     }
 }
@@ -160,6 +183,8 @@ mod tests {
         assert_eq!(of("b", b"{\"a\":1}", true), Format::JsonLines);
         assert_eq!(of("b", b"PAR1", false), Format::Parquet);
         assert_eq!(of("b", b"ARROW1\0\0", false), Format::Arrow);
+        assert_eq!(of("b", b"Obj\x01", true), Format::Avro);
+        assert_eq!(of("b.AVRO", b"", false), Format::Avro);
         assert_eq!(Format::Csv.detect(None, b"{", true), Format::Csv);
         let data = |name: &str| DataFiles::Records.contains(Path::new(name));
         assert!(data("a.txt") && data("part-0.gz") && data("x.zstd") && data("a.feather"));

@@ -27,6 +27,8 @@ struct Guess {
     /// Values that are words for "no value" unless the column is a string.
     words: u64,
     multi: bool,
+    /// Values are the bytes of a binary column.
+    binary: bool,
     longest: usize,
 }
 
@@ -55,6 +57,7 @@ pub fn infer<'a>(
                     typed: 0,
                     words: 0,
                     multi: false,
+                    binary: false,
                     longest: 0,
                 }
             });
@@ -86,6 +89,10 @@ impl Guess {
         if let RawValue::Text(text) | RawValue::Str(text) = raw {
             self.longest = self.longest.max(text.len());
         }
+        if let RawValue::Bytes(bytes) = raw {
+            self.longest = self.longest.max(bytes.len());
+            self.binary = true;
+        }
         for (i, ty) in NARROW.into_iter().enumerate() {
             if self.fits & 1 << i != 0 && !holds(ty, raw) {
                 self.fits &= !(1 << i);
@@ -95,8 +102,9 @@ impl Guess {
 
     fn field(&self, name: &str, rows: u64, complete: bool) -> Field {
         let narrow = NARROW.into_iter().enumerate().find(|(i, _)| self.fits & 1 << i != 0);
-        let ty = narrow.filter(|_| self.typed > 0).map_or(Type::String, |(_, ty)| ty);
-        let roles = match (self.longest > LONG_TEXT && ty == Type::String, self.multi) {
+        let widest = if self.binary { Type::Bytes } else { Type::String };
+        let ty = narrow.filter(|_| self.typed > 0).map_or(widest, |(_, ty)| ty);
+        let roles = match (self.longest > LONG_TEXT && ty == widest, self.multi) {
             (true, _) => Roles::STORED,
             (false, true) => Roles::FILTERABLE.with(Roles::STORED),
             (false, false) => Roles::FULL,

@@ -5,12 +5,13 @@
 //! | CSV, TSV | yes | yes | yes | [`RowWriter`], [`RecordWriter`] (CSV) |
 //! | JSON lines | yes | yes | yes | [`RowWriter`], [`RecordWriter`] |
 //! | text: key, separator, value | | yes | | [`RecordWriter`] |
-//! | Parquet, Arrow IPC | | yes | yes | [`BatchWriter`] |
+//! | Parquet, Arrow IPC, Avro | yes | yes | yes | [`BatchWriter`] |
 //!
 //! - [`Rows`] yields rows of named raw values. [`infer`] infers a schema from them, and a [`Typer`]
 //!   converts them to documents of a collection.
 //! - [`RecordReader`] yields keys and values as bytes, for tables and logs.
 //! - [`BatchReader`] yields Arrow record batches.
+//! - [`mod@document`] converts documents to and from JSON values and types of serde.
 //!
 //! Inputs are files, standard input or any [`Read`](std::io::Read); gzip and zstd are detected by
 //! content. A row that cannot be used is a [`BadRow`], with its position and the reason: the caller
@@ -36,6 +37,7 @@
 //! ```
 
 mod batches;
+pub mod document;
 mod format;
 mod infer;
 mod input;

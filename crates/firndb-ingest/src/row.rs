@@ -26,6 +26,8 @@ pub enum RawValue {
     /// The text of any other JSON number: an integer beyond 64 bits, or a number that is too large
     /// for an f64, or so small that it would become zero.
     Large(String),
+    /// Bytes of a binary column.
+    Bytes(Vec<u8>),
     /// A list of scalars.
     List(Vec<RawValue>),
 }

@@ -2,6 +2,8 @@
 
 use crate::format::{Format, row_format};
 use crate::input::{Compression, Input, Progress, Source};
+use crate::parse::batch_rows::{BATCH_ROWS, BatchRows};
+use crate::parse::columnar::open_batches;
 use crate::parse::csv::CsvRows;
 use crate::parse::json_lines::JsonRows;
 use crate::row::{ReadRows, Row, RowResult};
@@ -168,17 +170,15 @@ impl Rows {
         let name = source.name();
         let name: Arc<str> = name.into();
         let head = reader.fill_buf().map_err(|e| Error::io("read", name.as_ref().as_ref(), e))?;
-        if head.starts_with(b"PAR1") || head.starts_with(b"ARROW1") {
-            return Err(Error::invalid(format!(
-                "{name}: collections are built from CSV, TSV and JSON lines; `firn table build` \
-                 reads Parquet and Arrow"
-            )));
-        }
         let format = match (format, by_name) {
             (Format::Auto, None | Some(Format::Auto)) => Format::of_rows(head),
             (Format::Auto, Some(format)) => format,
             (format, _) => *format,
         };
+        if format.has_types() {
+            let (_, batches) = open_batches(format, source.file(), reader, &name, BATCH_ROWS)?;
+            return Ok(Box::new(BatchRows::new(batches, name)));
+        }
         Ok(match format {
             Format::JsonLines => Box::new(JsonRows::new(reader, name)),
             Format::Tsv => Box::new(CsvRows::new(reader, name, b'\t', self.options.delimiter)?),

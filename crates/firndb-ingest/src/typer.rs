@@ -313,6 +313,7 @@ fn convert_scalar(ty: Type, raw: &RawValue) -> Result<Value, String> {
         // A field of integers has one zero, in CSV too.
         (Type::I64, RawValue::NegativeZero) => Some(Value::I64(0)),
         (Type::F64, RawValue::Int(v)) if v.unsigned_abs() <= 1 << 53 => Some(Value::F64(*v as f64)),
+        (Type::Bytes, RawValue::Bytes(bytes)) => Some(Value::Bytes(bytes.clone())),
         (Type::String, RawValue::Large(text)) => Some(Value::Str(text.clone())),
         (
             Type::String,
@@ -349,6 +350,7 @@ fn native(raw: &RawValue) -> Option<Value> {
         RawValue::Text(text) | RawValue::Str(text) | RawValue::Large(text) => {
             Value::Str(text.clone())
         }
+        RawValue::Bytes(bytes) => Value::Bytes(bytes.clone()),
         RawValue::Bool(v) => Value::Bool(*v),
         RawValue::Int(v) => Value::I64(*v),
         RawValue::Uint(v) => Value::U64(*v),
@@ -368,6 +370,7 @@ fn raw_to_json(raw: &RawValue) -> Json {
         RawValue::Float(v) => Json::from(*v),
         RawValue::NegativeZero => "-0".parse().unwrap_or(Json::Null),
         RawValue::Large(text) => serde_json::from_str(text).unwrap_or(Json::Null),
+        RawValue::Bytes(bytes) => Json::from(hex::encode(bytes)),
         RawValue::List(items) => items.iter().map(raw_to_json).collect(),
     }
 }

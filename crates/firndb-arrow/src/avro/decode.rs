@@ -37,8 +37,7 @@ impl Decoder {
     /// The reason why the text is not a schema: see [`Type::parse`].
     pub fn new(schema: &str) -> Result<Decoder> {
         let ty = Type::parse(schema)?;
-        let mut named = HashMap::new();
-        collect(&ty, &mut named);
+        let named = named_types(&ty);
         Ok(Decoder { ty, named })
     }
 
@@ -65,13 +64,20 @@ impl Decoder {
     /// The reason, if the bytes are not exactly one datum of the schema, or exceed
     /// [`MAX_DATUM_DEPTH`] or [`MAX_EMPTY_ITEMS`].
     pub fn json(&self, datum: &[u8]) -> Result<Json> {
-        let mut reader = Reader { rest: datum, named: &self.named, empty_left: MAX_EMPTY_ITEMS };
+        let mut reader = Reader::new(datum, &self.named);
         let json = reader.value(&self.ty, 0)?;
         match reader.rest.len() {
             0 => Ok(json),
             more => Err(format!("{more} bytes follow the value")),
         }
     }
+}
+
+/// The records, enums and fixed types of a schema, by their names.
+pub(crate) fn named_types(ty: &Type) -> HashMap<String, Type> {
+    let mut named = HashMap::new();
+    collect(ty, &mut named);
+    named
 }
 
 fn collect(ty: &Type, named: &mut HashMap<String, Type>) {
@@ -89,26 +95,29 @@ fn collect(ty: &Type, named: &mut HashMap<String, Type>) {
     }
 }
 
-struct Reader<'a> {
-    rest: &'a [u8],
+/// Reads the parts of a datum.
+pub(crate) struct Reader<'a> {
+    /// The bytes that follow.
+    pub(crate) rest: &'a [u8],
     named: &'a HashMap<String, Type>,
     /// Items and fields without bytes that may still follow. The number of all others is limited by
     /// the length of the datum.
-    empty_left: usize,
+    pub(crate) empty_left: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn value(&mut self, ty: &Type, depth: usize) -> Result<Json> {
+    pub(crate) fn new(datum: &'a [u8], named: &'a HashMap<String, Type>) -> Reader<'a> {
+        Reader { rest: datum, named, empty_left: MAX_EMPTY_ITEMS }
+    }
+
+    /// A value as JSON. `depth` is the nesting of the value in the datum.
+    pub(crate) fn value(&mut self, ty: &Type, depth: usize) -> Result<Json> {
         if depth > MAX_DATUM_DEPTH {
             return Err("it is nested too deeply".to_string());
         }
         Ok(match ty {
             Type::Null => Json::Null,
-            Type::Boolean => match self.take(1)?[0] {
-                0 => Json::Bool(false),
-                1 => Json::Bool(true),
-                other => return Err(format!("{other} is not a boolean")),
-            },
+            Type::Boolean => Json::Bool(self.boolean()?),
             Type::Int => Json::from(self.int()?),
             Type::Long => Json::from(self.long()?),
             Type::Float => float(f64::from(f32::from_le_bytes(self.array()?))),
@@ -120,12 +129,11 @@ impl<'a> Reader<'a> {
             Type::TimeMicros => Json::from(time(self.long()?)),
             Type::Timestamp { unit, local } => Json::from(timestamp(self.long()?, *unit, *local)),
             Type::Decimal { scale, .. } => Json::from(decimal(self.bytes()?, *scale)),
-            Type::Fixed { size, .. } => Json::from(hex::encode(self.take(*size)?)),
-            Type::Enum { symbols, .. } => {
-                let number = self.long()?;
-                let symbol = usize::try_from(number).ok().and_then(|i| symbols.get(i));
-                Json::from(symbol.ok_or_else(|| format!("there is no symbol {number}"))?.as_str())
+            Type::Fixed { size, decimal: None, .. } => Json::from(hex::encode(self.take(*size)?)),
+            Type::Fixed { size, decimal: Some((_, scale)), .. } => {
+                Json::from(decimal(self.take(*size)?, *scale))
             }
+            Type::Enum { symbols, .. } => Json::from(self.symbol(symbols)?),
             Type::Array(items) => self.list(items, depth)?,
             Type::Map(values) => self.map(values, depth)?,
             Type::Union(types) => {
@@ -143,8 +151,16 @@ impl<'a> Reader<'a> {
 
     /// An item of a list or a field of a record.
     fn part(&mut self, ty: &Type, depth: usize) -> Result<Json> {
+        self.counting_empty(|reader| reader.value(ty, depth))
+    }
+
+    /// Reads an item of a list or a field of a record by `read`, and counts it if it has no bytes.
+    pub(crate) fn counting_empty<T>(
+        &mut self,
+        read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
+    ) -> Result<T> {
         let before = self.rest.len();
-        let value = self.value(ty, depth)?;
+        let value = read(self)?;
         if self.rest.len() == before {
             let left = self.empty_left.checked_sub(1);
             self.empty_left = left.ok_or("it has too many nulls or empty records in lists")?;
@@ -192,7 +208,7 @@ impl<'a> Reader<'a> {
 
     /// The number of items of the next block. A negative number is followed by the size of the
     /// block in bytes, which this decoder does not need.
-    fn block(&mut self) -> Result<u64> {
+    pub(crate) fn block(&mut self) -> Result<u64> {
         let count = self.long()?;
         if count < 0 {
             self.long()?;
@@ -200,17 +216,32 @@ impl<'a> Reader<'a> {
         Ok(count.unsigned_abs())
     }
 
-    fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+    pub(crate) fn boolean(&mut self) -> Result<bool> {
+        match self.take(1)?[0] {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(format!("{other} is not a boolean")),
+        }
+    }
+
+    /// The symbol of an enum.
+    pub(crate) fn symbol<'s>(&mut self, symbols: &'s [String]) -> Result<&'s str> {
+        let number = self.long()?;
+        let symbol = usize::try_from(number).ok().and_then(|i| symbols.get(i));
+        symbol.map(String::as_str).ok_or_else(|| format!("there is no symbol {number}"))
+    }
+
+    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or("it is cut off")?;
         self.rest = rest;
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         self.take(N)?.try_into().map_err(|_| "it is cut off".to_string())
     }
 
-    fn long(&mut self) -> Result<i64> {
+    pub(crate) fn long(&mut self) -> Result<i64> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.take(1)?[0];
@@ -225,16 +256,16 @@ impl<'a> Reader<'a> {
         Err("a number is too long".to_string())
     }
 
-    fn int(&mut self) -> Result<i32> {
+    pub(crate) fn int(&mut self) -> Result<i32> {
         i32::try_from(self.long()?).map_err(|_| "a number is not of 32 bits".to_string())
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8]> {
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
         let len = usize::try_from(self.long()?).map_err(|_| "a length is negative")?;
         self.take(len)
     }
 
-    fn text(&mut self) -> Result<&'a str> {
+    pub(crate) fn text(&mut self) -> Result<&'a str> {
         std::str::from_utf8(self.bytes()?).map_err(|_| "a text is not valid UTF-8".to_string())
     }
 }

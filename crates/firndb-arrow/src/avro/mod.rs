@@ -14,6 +14,7 @@ pub mod encode;
 mod parse;
 
 pub use decode::Decoder;
+pub(crate) use decode::{Reader, named_types};
 
 use serde_json::{Map, Value as Json, json};
 
@@ -77,6 +78,9 @@ pub enum Type {
         name: String,
         /// Bytes of each value.
         size: usize,
+        /// Maximum number of digits, and digits after the decimal point, if the values are
+        /// decimals.
+        decimal: Option<(u32, u32)>,
     },
     /// One of several names.
     Enum {
@@ -202,7 +206,13 @@ impl Type {
             Type::Decimal { precision, scale } => json!({
                 "type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale,
             }),
-            Type::Fixed { name, size } => json!({ "type": "fixed", "name": name, "size": size }),
+            Type::Fixed { name, size, decimal: None } => {
+                json!({ "type": "fixed", "name": name, "size": size })
+            }
+            Type::Fixed { name, size, decimal: Some((precision, scale)) } => json!({
+                "type": "fixed", "name": name, "size": size,
+                "logicalType": "decimal", "precision": precision, "scale": scale,
+            }),
             Type::Enum { name, symbols } => {
                 json!({ "type": "enum", "name": name, "symbols": symbols })
             }
@@ -287,7 +297,8 @@ mod tests {
             ("7", Type::Array(Box::new(Type::Timestamp { unit: Unit::Micros, local: true }))),
             ("any", Type::any()),
             ("more", Type::Named(ANY.to_string())),
-            ("f", Type::Fixed { name: "F".to_string(), size: 4 }),
+            ("f", Type::Fixed { name: "F".to_string(), size: 4, decimal: None }),
+            ("g", Type::Fixed { name: "G".to_string(), size: 4, decimal: Some((9, 2)) }),
             ("e", Type::Enum { name: "E".to_string(), symbols: vec!["X".to_string()] }),
             ("m", Type::Map(Box::new(Type::Date))),
         ];
@@ -296,7 +307,7 @@ mod tests {
         let ty = Type::Record(Record { name: "Row".to_string(), fields });
         let json = ty.to_json();
         let names: Vec<_> = json["fields"].as_array().unwrap().iter().map(|f| &f["name"]).collect();
-        assert_eq!(names, ["id", "a_b", "a_b_", "_7", "any", "more", "f", "e", "m"]);
+        assert_eq!(names, ["id", "a_b", "a_b_", "_7", "any", "more", "f", "g", "e", "m"]);
         assert_eq!(json["fields"][1]["column"], "a b");
         assert_eq!(
             json["fields"][3]["type"]["items"],

@@ -1,4 +1,5 @@
-//! Arrow columns to keys and values: the Avro type of a column, and encoders of its values.
+//! Arrow columns to keys and values: the Avro type of a column, encoders of its values, and
+//! [`RowDecoder`], which decodes rows into columns.
 //!
 //! ```
 //! use arrow_array::{Array, Int64Array};
@@ -16,9 +17,11 @@
 //! # Ok::<(), String>(())
 //! ```
 
+mod decode;
 mod encode;
 mod types;
 
+pub use decode::RowDecoder;
 pub use encode::{encoder, raw_encoder};
 pub use types::{avro_type, check_names};
 

@@ -245,6 +245,8 @@ impl Values {
 mod tests {
     use super::*;
     use crate::document::{DocumentReader, from_arrow_schema};
+    use arrow_array::Array;
+    use arrow_array::cast::AsArray;
     use firndb::search::{Roles, Schema};
 
     fn schema() -> Schema {
@@ -291,5 +293,38 @@ mod tests {
             assert_eq!(reader.document(1), Ok(sparse.clone()));
         }
         assert!(builder.is_empty() && builder.finish().unwrap().num_rows() == 0);
+    }
+
+    #[test]
+    fn hits_become_rows_in_their_order() {
+        let name = format!("firndb-arrow-hits-{}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        let schema = schema();
+        let mut builder = firndb::search::PartitionBuilder::new(schema.clone());
+        for i in 0..5i64 {
+            let document = Document::new().set("i", i).set("m", "x").set("m", i.to_string());
+            builder.add(&document).unwrap();
+        }
+        let collection = firndb::search::Collection::create(&dir).unwrap();
+        let mut change = collection.change().unwrap();
+        change.put("p", builder).unwrap();
+        let reader = change.commit().unwrap();
+        let query = "i >= 2 order by i desc limit 10";
+        let query = firndb::search::parse_query(query, Some(reader.schema())).unwrap();
+        let hits = reader.search(&query).unwrap().hits;
+        let batch = hits_to_batch(&reader, &hits, &["m", "i", "s"]).unwrap();
+        let names: Vec<_> = batch.schema().fields().iter().map(|f| f.name().clone()).collect();
+        assert_eq!(names, ["m", "i", "s"]);
+        let ids = batch.column(1).as_primitive::<arrow_array::types::Int64Type>();
+        assert_eq!(ids.values()[..], [4, 3, 2]);
+        let lists = batch.column(0).as_list::<i32>();
+        let mut texts: Vec<_> =
+            lists.value(2).as_string::<i32>().iter().flatten().map(String::from).collect();
+        texts.sort();
+        assert_eq!((texts, batch.column(2).null_count()), (vec!["2".into(), "x".into()], 3));
+        assert!(hits_to_batch(&reader, &hits, &["none"]).is_err());
+        assert_eq!(hits_to_batch(&reader, &[], &["i"]).unwrap().num_rows(), 0);
+        drop(reader);
+        std::fs::remove_dir_all(dir).unwrap();
     }
 }

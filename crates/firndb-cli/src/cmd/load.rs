@@ -42,7 +42,7 @@ pub struct RowArgs {
     /// Files, directories of files, or `-` for standard input; .gz and .zst are decompressed.
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
-    /// Format of the rows; auto goes by the file's name, then by its first line.
+    /// Format of the rows; auto goes by the file's name, then by its first bytes.
     #[arg(long, value_enum, default_value_t)]
     pub format: RowFormat,
     /// Column separator of CSV and TSV, for example ';' or '\t' (default: by the format).
@@ -71,7 +71,7 @@ pub struct RowArgs {
 /// Format of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RowFormat {
-    /// By the file's name, else by its first line.
+    /// By the file's name, else by its first bytes.
     #[default]
     Auto,
     /// Comma-separated values with a header line.
@@ -80,6 +80,12 @@ pub enum RowFormat {
     Tsv,
     /// One JSON object per line.
     Jsonl,
+    /// Parquet.
+    Parquet,
+    /// Arrow IPC, as a file or as a stream.
+    Arrow,
+    /// Avro, as an object container file.
+    Avro,
 }
 
 impl From<RowFormat> for Format {
@@ -89,6 +95,9 @@ impl From<RowFormat> for Format {
             RowFormat::Csv => Format::Csv,
             RowFormat::Tsv => Format::Tsv,
             RowFormat::Jsonl => Format::JsonLines,
+            RowFormat::Parquet => Format::Parquet,
+            RowFormat::Arrow => Format::Arrow,
+            RowFormat::Avro => Format::Avro,
         }
     }
 }
@@ -111,6 +120,8 @@ pub enum RecordFormat {
     Parquet,
     /// Arrow IPC, as a file or as a stream.
     Arrow,
+    /// Avro, as an object container file.
+    Avro,
 }
 
 impl From<RecordFormat> for Format {
@@ -123,6 +134,7 @@ impl From<RecordFormat> for Format {
             RecordFormat::Jsonl => Format::JsonLines,
             RecordFormat::Parquet => Format::Parquet,
             RecordFormat::Arrow => Format::Arrow,
+            RecordFormat::Avro => Format::Avro,
         }
     }
 }

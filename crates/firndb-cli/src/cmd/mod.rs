@@ -35,7 +35,7 @@ use std::path::Path;
 /// Commands on collections.
 #[derive(Subcommand)]
 pub enum Search {
-    /// Build a collection from CSV, TSV or JSON lines.
+    /// Build a collection from CSV, TSV, JSON lines, Parquet, Arrow or Avro.
     Build(build::Args),
     /// Find documents.
     Query(query::Args),

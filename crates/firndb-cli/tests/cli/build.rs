@@ -1,12 +1,22 @@
 //! `firn search build`: formats, compression, schemas, bad rows, existing collections.
 
 use super::{ROWS, Sandbox, csv, jsonl};
+use firndb_ingest::{BatchOptions, BatchReader, BatchWriter, Format};
 use std::io::Write;
 
 fn gzip(text: &str) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(text.as_bytes()).unwrap();
     encoder.finish().unwrap()
+}
+
+/// The rows in a format whose columns have types.
+fn with_types(format: Format) -> Vec<u8> {
+    let input = std::io::Cursor::new(csv().into_bytes());
+    let reader = BatchReader::from_reader("rows.csv", input, BatchOptions::default()).unwrap();
+    let mut writer = BatchWriter::new(Vec::new(), format, reader.schema()).unwrap();
+    reader.for_each(|batch| writer.write(&batch.unwrap()).unwrap());
+    writer.finish().unwrap()
 }
 
 /// The content of a collection, in an order that does not depend on how it was built.
@@ -108,7 +118,7 @@ fn ambiguous_csv_is_refused() {
     sandbox.firn("search build semi.csv -o c --delimiter ;").ok();
     assert_eq!(sandbox.firn("search export c").ok().out, "id,x\n1,a\n");
     sandbox.write("rows.parquet", "PAR1rest");
-    sandbox.firn("search build rows.parquet -o e").fails(2, "firn table build` reads Parquet");
+    sandbox.firn("search build rows.parquet -o e").fails(2, "this Parquet file cannot be read");
 }
 
 #[test]
@@ -125,7 +135,13 @@ fn every_format_and_compression_gives_the_same_collection() {
     sandbox.firn("search build plain.csv -o plain").ok();
     let expected = content(&sandbox, "plain");
     assert_eq!(expected.lines().count() as u64, ROWS);
-    for input in ["packed.csv.gz", "packed.csv", "tabs", "lines.jsonl.zst", "windows.csv"] {
+    let typed = [Format::Parquet, Format::Arrow, Format::Avro].map(|format| {
+        let name = format!("typed.{}", format.name());
+        sandbox.write(&name, with_types(format));
+        name
+    });
+    let plain = ["packed.csv.gz", "packed.csv", "tabs", "lines.jsonl.zst", "windows.csv"];
+    for input in plain.map(String::from).into_iter().chain(typed) {
         sandbox.firn(&format!("search build {input} -o of-{input}")).ok();
         assert_eq!(content(&sandbox, &format!("of-{input}")), expected, "{input}");
     }

@@ -1,6 +1,11 @@
-//! Opens Parquet and Arrow IPC files.
+//! Opens files of typed columns: Parquet, Arrow IPC and Avro.
 
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, TimeUnit};
+use crate::format::Format;
+use crate::parse::avro::AvroBatches;
+use crate::parse::ipc;
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::FileReader;
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use firndb::{Error, Result};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
@@ -8,13 +13,75 @@ use parquet::arrow::arrow_reader::{
 use parquet::basic::Type as Physical;
 use parquet::errors::ParquetError;
 use std::fs::File;
-use std::io::{BufReader, Read, Seek};
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::Path;
 use std::sync::Arc;
 
+/// The batches of an input of typed columns.
+pub(crate) type Batches = Box<dyn Iterator<Item = ArrowResult> + Send>;
+
+pub(crate) type ArrowResult = std::result::Result<RecordBatch, ArrowError>;
+
+/// Opens an input of typed columns with all of its columns. `path` is that of a file, `reader`
+/// yields its bytes.
+pub(crate) fn open_batches(
+    format: Format,
+    path: Option<&Path>,
+    reader: Box<dyn BufRead + Send>,
+    name: &str,
+    batch_rows: usize,
+) -> Result<(SchemaRef, Batches)> {
+    let fail = |e: ArrowError| ipc_error(name, &e);
+    Ok(match format {
+        Format::Parquet => {
+            let builder = open_parquet(path, name)?;
+            let schema = builder.schema().clone();
+            let batches = builder.with_batch_size(batch_rows).build();
+            let batches = batches.map_err(|e| parquet_error(name, &e))?;
+            (schema, Box::new(batches))
+        }
+        Format::Arrow => match arrow_file(path)? {
+            Some((mut file, bytes)) => {
+                ipc::check_file(&mut file, bytes).map_err(fail)?;
+                let batches = FileReader::try_new(file, None).map_err(fail)?;
+                (batches.schema(), Box::new(batches))
+            }
+            None => {
+                let (batches, schema) = ipc::Stream::open(reader).map_err(fail)?;
+                (schema, Box::new(batches))
+            }
+        },
+        Format::Avro => {
+            let (batches, schema) = AvroBatches::open(reader, batch_rows).map_err(fail)?;
+            (schema, Box::new(batches))
+        }
+        other => {
+            let other = other.name();
+            return Err(Error::invalid(format!("{name}: {other} has no columns with types")));
+        }
+    })
+}
+
+/// Opens a Parquet file. Its metadata is at its end, so it must be a file.
+pub(crate) fn open_parquet(
+    path: Option<&Path>,
+    name: &str,
+) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+    let Some(path) = path else {
+        let message = "Parquet cannot be read from standard input; name the file";
+        return Err(Error::invalid(message));
+    };
+    let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+    parquet_reader(file).map_err(|e| parquet_error(name, &e))
+}
+
+fn parquet_error(name: &str, error: &ParquetError) -> Error {
+    Error::invalid(format!("{name}: this Parquet file cannot be read: {error}"))
+}
+
 /// Opens a Parquet file, with timestamps of the legacy type INT96 in microseconds. The reader's
 /// default, nanoseconds, silently overflows outside the years 1677 to 2262.
-pub(crate) fn parquet_reader(
+fn parquet_reader(
     file: File,
 ) -> std::result::Result<ParquetRecordBatchReaderBuilder<File>, ParquetError> {
     let mut metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())?;

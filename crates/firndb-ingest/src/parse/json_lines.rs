@@ -162,7 +162,7 @@ impl<'a> Iterator for Marks<'a> {
     }
 }
 
-fn flatten(
+pub(crate) fn flatten(
     prefix: &str,
     object: Map<String, Value>,
     cells: &mut Vec<(Arc<str>, RawValue)>,

@@ -1,7 +1,8 @@
-//! Parquet and Arrow IPC: batches of typed columns.
+//! Parquet, Arrow IPC and Avro: batches of typed columns.
 
 use crate::input::Progress;
-use crate::parse::columnar::{arrow_file, ipc_error, parquet_reader};
+use crate::parse::avro::AvroBatches;
+use crate::parse::columnar::{arrow_file, ipc_error, open_parquet};
 use crate::parse::ipc;
 use crate::records::ReadRecords;
 use crate::records::batch::{KeyValueBatch, origin};
@@ -55,23 +56,28 @@ struct Batches {
 }
 
 impl ColumnarRecords {
-    /// Opens a Parquet file. Its metadata is at its end, so it must be a file.
+    /// Opens a Parquet file.
     pub(crate) fn parquet(
         path: Option<&Path>,
         (number, name): (usize, String),
         progress: &Progress,
     ) -> Result<ColumnarRecords> {
-        let Some(path) = path else {
-            let message = "Parquet cannot be read from standard input; name the file";
-            return Err(Error::invalid(message));
-        };
-        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
-        let builder = parquet_reader(file).map_err(|e| {
-            Error::invalid(format!("{name}: this Parquet file cannot be read: {e}"))
-        })?;
+        let builder = open_parquet(path, &name)?;
         let schema = builder.schema().clone();
         let file = Opened::Parquet(Some(builder));
         Ok(ColumnarRecords::new(file, schema, (number, name), progress))
+    }
+
+    /// Opens an Avro file.
+    pub(crate) fn avro(
+        reader: Box<dyn BufRead + Send>,
+        id: (usize, String),
+        progress: &Progress,
+    ) -> Result<ColumnarRecords> {
+        let opened = AvroBatches::open(reader, ROWS).map_err(|e| ipc_error(&id.1, &e));
+        let (batches, schema) = opened?;
+        let batches = Batches { batches: Box::new(batches), bytes: 0 };
+        Ok(ColumnarRecords::new(Opened::Batches(batches), schema, id, progress))
     }
 
     /// Opens an Arrow IPC file or stream. `reader` yields its bytes.

@@ -255,6 +255,7 @@ impl Worker {
             Format::Arrow => {
                 Box::new(ColumnarRecords::ipc(source.file(), reader, id, &options.progress)?)
             }
+            Format::Avro => Box::new(ColumnarRecords::avro(reader, id, &options.progress)?),
             Format::JsonLines if options.json_values => {
                 Box::new(ObjectRecords::new(reader, id, options))
             }

@@ -1,6 +1,7 @@
-//! Record batches as Parquet or Arrow IPC.
+//! Record batches as Parquet, Arrow IPC or Avro.
 
 use crate::format::Format;
+use crate::write::avro::AvroWriter;
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::Schema;
@@ -12,7 +13,8 @@ use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Writes record batches as Parquet (compressed with zstd) or as an Arrow IPC stream.
+/// Writes record batches as Parquet (compressed with zstd), as an Arrow IPC stream, or as an Avro
+/// object container file (compressed with deflate).
 ///
 /// ```
 /// use arrow_array::{Int64Array, RecordBatch};
@@ -31,6 +33,7 @@ pub struct BatchWriter<W: Write + Send>(Inner<W>);
 enum Inner<W: Write + Send> {
     Parquet(Box<ArrowWriter<W>>),
     Arrow(Box<StreamWriter<W>>),
+    Avro(AvroWriter<W>),
 }
 
 impl<W: Write + Send> BatchWriter<W> {
@@ -38,8 +41,8 @@ impl<W: Write + Send> BatchWriter<W> {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for other formats than [`Format::Parquet`] and [`Format::Arrow`], and for
-    /// schemas that the format cannot express; `Failed`.
+    /// `InvalidArgument` for formats without types (see [`Format::has_types`]), and for schemas
+    /// that the format cannot express; `Failed`.
     pub fn new(out: W, format: Format, schema: &Schema) -> Result<BatchWriter<W>> {
         Ok(BatchWriter(match format {
             Format::Parquet => {
@@ -53,6 +56,7 @@ impl<W: Write + Send> BatchWriter<W> {
                 let writer = StreamWriter::try_new(out, schema);
                 Inner::Arrow(Box::new(writer.map_err(|e| Error::invalid(e.to_string()))?))
             }
+            Format::Avro => Inner::Avro(AvroWriter::new(out, schema)?),
             other => {
                 let message = format!("record batches are not written as {}", other.name());
                 return Err(Error::invalid(message));
@@ -60,15 +64,16 @@ impl<W: Write + Send> BatchWriter<W> {
         }))
     }
 
-    /// Writes a batch. Parquet buffers up to a row group of 1,048,576 rows.
+    /// Writes a batch. Parquet buffers up to a row group of 1,048,576 rows, Avro 64 KiB.
     ///
     /// # Errors
     ///
-    /// `Failed`.
+    /// `InvalidArgument` for a value that Avro cannot express; `Failed`.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match &mut self.0 {
             Inner::Parquet(writer) => writer.write(batch).map_err(failed),
             Inner::Arrow(writer) => writer.write(batch).map_err(failed),
+            Inner::Avro(writer) => writer.write(batch),
         }
     }
 
@@ -81,6 +86,7 @@ impl<W: Write + Send> BatchWriter<W> {
         match self.0 {
             Inner::Parquet(writer) => writer.into_inner().map_err(failed),
             Inner::Arrow(writer) => writer.into_inner().map_err(failed),
+            Inner::Avro(writer) => writer.finish(),
         }
     }
 }
@@ -90,6 +96,7 @@ impl<W: Write + Send> fmt::Debug for BatchWriter<W> {
         f.write_str(match self.0 {
             Inner::Parquet(_) => "BatchWriter(parquet)",
             Inner::Arrow(_) => "BatchWriter(arrow)",
+            Inner::Avro(_) => "BatchWriter(avro)",
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Writers of the formats that the readers read.
 
+mod avro;
 mod batches;
 mod file;
 mod records;

@@ -40,7 +40,7 @@ pub enum Log {
     Get(get::Args),
     /// Remove keys.
     Delete(delete::Args),
-    /// Put records from text, CSV, JSON lines, Parquet or Arrow.
+    /// Put records from text, CSV, JSON lines, Parquet, Arrow or Avro.
     Load(load::Args),
     /// Write all records in a format that `load` reads.
     Dump(dump::Args),

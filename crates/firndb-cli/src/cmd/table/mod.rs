@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// Commands on tables.
 #[derive(Subcommand)]
 pub enum Table {
-    /// Build a table from text, CSV, JSON lines, Parquet or Arrow.
+    /// Build a table from text, CSV, JSON lines, Parquet, Arrow or Avro.
     Build(build::Args),
     /// Get the value of a key.
     Get(get::Args),

@@ -10,6 +10,7 @@ use arrow_array::types::Int32Type;
 use arrow_array::*;
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{DataType, Field};
+use firndb_ingest::{BatchWriter, Format};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
@@ -57,8 +58,15 @@ pub(super) fn ipc_stream(batches: &[RecordBatch]) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
+fn avro(batches: &[RecordBatch]) -> Vec<u8> {
+    let schema = batches[0].schema();
+    let mut writer = BatchWriter::new(Vec::new(), Format::Avro, &schema).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    writer.finish().unwrap()
+}
+
 #[test]
-fn parquet_and_arrow_give_the_same_records() {
+fn formats_with_types_give_the_same_records() {
     let sandbox = Sandbox::new();
     let batches = [batch(0, 1500), batch(1500, 3000)];
     sandbox.write("a.parquet", parquet(&batches, Compression::SNAPPY));
@@ -87,7 +95,10 @@ fn parquet_and_arrow_give_the_same_records() {
     sandbox.write("unnamed", &stream);
     sandbox.write("a.arrows.zst", zstd::encode_all(&stream[..], 1).unwrap());
     sandbox.write("a.feather.zst", zstd::encode_all(&file[..], 1).unwrap());
-    let inputs = "zstd.parquet gzip.pq lz4 a.arrow unnamed a.arrows.zst a.feather.zst";
+    sandbox.write("a.avro", avro(&batches));
+    sandbox.write("packed", zstd::encode_all(&avro(&batches)[..], 1).unwrap());
+    let inputs =
+        "zstd.parquet gzip.pq lz4 a.avro packed a.arrow unnamed a.arrows.zst a.feather.zst";
     for input in inputs.split(' ') {
         sandbox.firn(&format!("table build -i {input} -o u --key id --force --verify-input")).ok();
         assert!(std::fs::read(sandbox.path("u")).unwrap() == expected, "{input}");
