@@ -8,8 +8,8 @@ use std::time::Instant;
 pub fn run() -> Outcome {
     step("fmt", || finish(&mut cargo(&["fmt", "--all", "--", "--check"])))?;
     step("clippy", || {
-        let args = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
-        finish(&mut cargo(&args))
+        let mut command = cargo(&["clippy", "--locked", "--workspace", "--all-targets"]);
+        finish(command.args(suite::FEATURES).args(["--", "-D", "warnings"]))
     })?;
     step("clippy of fuzz", || {
         // Without the engine, which is C++. Shares the target directory with the workspace.

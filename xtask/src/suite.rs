@@ -100,6 +100,9 @@ pub fn run(args: &[&str]) -> Outcome {
     outcome
 }
 
+/// Features that are off by default and have tests.
+pub const FEATURES: [&str; 2] = ["--features", "firndb-cli/hdfs"];
+
 /// Runs all tests and adds them to `totals`, which is correct even if this fails.
 pub fn run_and_count(args: &[&str], totals: &mut Totals) -> Outcome {
     tools::for_tests()?;
@@ -107,7 +110,7 @@ pub fn run_and_count(args: &[&str], totals: &mut Totals) -> Outcome {
     let (output, input) = io::pipe().map_err(|e| format!("cannot make a pipe: {e}"))?;
     let other = input.try_clone().map_err(|e| format!("cannot share a pipe: {e}"))?;
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    command.args(args).stdout(input).stderr(other);
+    command.args(FEATURES).args(args).stdout(input).stderr(other);
     let child = command.spawn().map_err(|e| format!("cannot start {}: {e}", shown(&command)));
     let (mut child, what) = (child?, shown(&command));
     drop(command); // Closes our write ends, or the pipe would never end.

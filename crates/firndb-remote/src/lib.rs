@@ -9,7 +9,7 @@
 //! | [`Peers`] | fetches files from relays and falls back to the catalog |
 //!
 //! The library `firndb` contains neither an async runtime nor HTTP. This crate contains both behind
-//! the blocking interface [`firndb::catalog::Origin`]. HDFS is the feature `hdfs`, which is on by
+//! the blocking interface [`firndb::catalog::Origin`]. HDFS is the feature `hdfs`, which is off by
 //! default.
 
 mod failure;
@@ -58,7 +58,7 @@ fn at(place: &str, local: impl FnOnce(&Path) -> Result<Catalog>) -> Result<Catal
         Place::Hdfs { server, prefix } => Arc::new(ObjectOrigin::hdfs(&server, &prefix, patience)?),
         #[cfg(not(feature = "hdfs"))]
         Place::Hdfs { .. } => {
-            let message = "this was built without the feature `hdfs`";
+            let message = "this program was built without HDFS; build it with `--features hdfs`";
             return Err(firndb::Error::invalid(message).in_file(place.as_ref()));
         }
         Place::Http(url) => Arc::new(HttpOrigin::new(&url, patience)?),

@@ -352,7 +352,7 @@ mod tests {
             let whole = [(object, bytes.len() as u64)];
             let is_intact = damage == "none" || damage == "bit";
             assert_eq!(origin.are_intact(&whole).unwrap(), [is_intact], "{damage}");
-            let options = PublishOptions { verify, ..PublishOptions::default() };
+            let options = PublishOptions::new().verify(verify);
             let published = catalog.publish("words", &path, &options).unwrap();
             version = published.version;
             assert_eq!(published.files_repaired, u64::from(damage != "none"), "{damage}");

@@ -15,7 +15,7 @@ pub fn publish_read_and_swap(place: &Place, catalog: &Catalog) {
         assert!(done <= bytes);
         sent.store(done, Ordering::Relaxed);
     };
-    let options = PublishOptions { progress: Some(&progress), ..PublishOptions::default() };
+    let options = PublishOptions::new().progress(&progress);
     let first = catalog.publish("words", place.table(1, 10_000), &options).unwrap();
     assert_eq!((first.version.number, first.bytes_sent), (1, sent.into_inner()));
     let reader = read(catalog, "words", &place.path("cache")).unwrap();
@@ -57,7 +57,7 @@ pub fn go_back_and_clean(place: &Place, catalog: &Catalog, origin: &dyn Origin) 
     assert_eq!(catalog.pin("words", 2, "again").unwrap_err().kind(), ErrorKind::AlreadyExists);
     let back = catalog.rollback("words", 1, &PublishOptions::default()).unwrap().version;
     assert_eq!((back.number, back.restores), (5, Some(1)));
-    let clean = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
+    let clean = CleanOptions::new().keep(1).grace(Duration::ZERO);
     let cleaned = catalog.clean("words", &clean).unwrap();
     assert_eq!((cleaned.versions, cleaned.files), (vec![1, 3, 4], 3));
     assert_eq!(catalog.versions("words").unwrap(), [2, 5]);

@@ -84,7 +84,7 @@ fn readers_need_no_index() {
         for version in 1..=4 {
             publish(&local, "words", &place.table(version, 1000)).unwrap();
         }
-        let clean = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
+        let clean = CleanOptions::new().keep(1).grace(Duration::ZERO);
         assert_eq!(local.clean("words", &clean).unwrap().versions, [1, 2, 3]);
         for folder in ["", "words", "words/versions", "words/files"] {
             fs::write(place.path("catalog").join(folder).join("index.html"), index).unwrap();

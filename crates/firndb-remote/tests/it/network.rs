@@ -139,7 +139,7 @@ fn versions_are_atomic_over_a_faulty_network() {
         let publisher = if round % 2 == 0 { &rash } else { &patient };
         let published = publish(publisher, "docs", &docs);
         failures += usize::from(published.is_err());
-        let clean = CleanOptions { keep: 4, grace: Duration::ZERO, dry_run: false };
+        let clean = CleanOptions::new().keep(4).grace(Duration::ZERO);
         let _ = publisher.clean("docs", &clean);
         failures += usize::from(reader.refresh().is_err());
         let now = reader.current();

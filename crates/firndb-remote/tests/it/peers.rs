@@ -81,7 +81,7 @@ impl Neighbour {
     fn open(&self, origin: Arc<Counted>, peers: &[String], cache: &Path) -> CatalogReader {
         let relay = Some(&self.relay);
         let peers = Peers::new(origin, peers, relay, Peers::patience()).unwrap();
-        let options = ReaderOptions { share: Some(self.share.clone()), ..ReaderOptions::default() };
+        let options = ReaderOptions::new().share(self.share.clone());
         Catalog::at(Arc::new(peers)).reader("docs", cache, options).unwrap()
     }
 }
@@ -231,7 +231,7 @@ fn delay_by_peers_is_bounded_by_the_budget() {
                 let origin = Counted::new(catalog, Duration::ZERO);
                 let peers = Peers::new(origin, &urls, None, patience).unwrap();
                 let catalog = Catalog::at(Arc::new(peers));
-                let options = ReaderOptions { threads: 2, ..ReaderOptions::default() };
+                let options = ReaderOptions::new().threads(2);
                 let start = Instant::now();
                 let cache = place.path(&format!("later-{n}"));
                 let reader = catalog.reader("docs", &cache, options).unwrap();

@@ -19,7 +19,7 @@ impl Relayed {
     fn new(place: &Place, catalog: &Catalog) -> Relayed {
         let share = Share::new("words");
         let relay = Relay::serve("127.0.0.1:0", vec![share.clone()]).unwrap();
-        let options = ReaderOptions { share: Some(share), ..ReaderOptions::default() };
+        let options = ReaderOptions::new().share(share);
         let reader = catalog.reader("words", place.path("relayed"), options).unwrap();
         Relayed { relay, reader }
     }
@@ -163,7 +163,7 @@ fn a_share_is_bound_to_its_name() {
     let place = Place::new();
     let catalog = Catalog::create(place.path("catalog")).unwrap();
     publish(&catalog, "words", &place.table(1, 100)).unwrap();
-    let options = ReaderOptions { share: Some(Share::new("other")), ..ReaderOptions::default() };
+    let options = ReaderOptions::new().share(Share::new("other"));
     let opened = catalog.reader("words", place.path("cache"), options);
     assert_eq!(opened.err().unwrap().kind(), ErrorKind::InvalidArgument);
 }

@@ -70,7 +70,7 @@ fn lists_span_pages() {
     catalog.pin("words", 7, "").unwrap();
 
     // The file of version 1 stays, because version 7 lists it, and so does that of the newest.
-    let clean = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
+    let clean = CleanOptions::new().keep(1).grace(Duration::ZERO);
     let cleaned = catalog.clean("words", &clean).unwrap();
     let gone: Vec<u64> = (1..=MANY).filter(|&number| number != 7).collect();
     assert_eq!((cleaned.versions, cleaned.files), (gone, MANY));
