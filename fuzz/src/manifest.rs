@@ -75,7 +75,7 @@ pub fn run(data: &[u8]) {
     // Nested deep enough that a name that escapes from it is detected.
     let deep = place::empty_dir("deep");
     let _ = catalog.pull(&version, deep.join("a/b/pulled"), 1, &|_| {});
-    let options = ReaderOptions { threads: 1, ..ReaderOptions::default() };
+    let options = ReaderOptions::new().threads(1);
     if let Ok(reader) = catalog.reader(NAME, deep.join("a/b/cache"), options) {
         if let Ok(table) = reader.current().table() {
             let _ = table.get(b"Oslo");

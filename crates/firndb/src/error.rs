@@ -1,7 +1,7 @@
 //! The error of the library: a kind for programs, a message for people, and the location.
 //!
-//! Exit codes and names of errors derive from [`ErrorKind`] in one table. Programs branch on the
-//! kind and never parse messages.
+//! Exit codes, HTTP statuses, errors of the Redis protocol, and the exceptions of the bindings come
+//! from [`ErrorKind`] in one table. Programs branch on the kind and never parse messages.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -52,33 +52,71 @@ impl ErrorKind {
     /// Exit code of the command line for this kind. 0 means success and 1 an internal failure of
     /// the program.
     pub fn exit_code(self) -> u8 {
-        match self {
-            ErrorKind::InvalidArgument => 2,
-            ErrorKind::NotFound => 3,
-            ErrorKind::AlreadyExists => 4,
-            ErrorKind::Locked => 5,
-            ErrorKind::Corrupt => 6,
-            ErrorKind::UnsupportedVersion => 7,
-            ErrorKind::Io => 8,
-            ErrorKind::Failed => 9,
-            ErrorKind::Cancelled => 10,
-        }
+        self.forms().exit_code
     }
 
     /// Stable name of the kind for machines (`firn --json`).
     pub fn name(self) -> &'static str {
+        self.forms().name
+    }
+
+    /// Status of an HTTP response for this kind.
+    pub fn http_status(self) -> u16 {
+        self.forms().http_status
+    }
+
+    /// First word of an error of the Redis protocol for this kind.
+    pub fn redis_prefix(self) -> &'static str {
+        self.forms().redis_prefix
+    }
+
+    /// The built-in Python exception from which the exception of this kind is derived.
+    pub fn python_base(self) -> &'static str {
+        self.forms().python_base
+    }
+
+    /// The Java exception from which the exception of this kind is derived.
+    pub fn java_base(self) -> &'static str {
+        self.forms().java_base
+    }
+
+    /// The table of what each kind is outside this crate.
+    #[rustfmt::skip]
+    fn forms(self) -> Forms {
+        let row = |exit_code, name, http_status, redis_prefix, python_base, java_base| {
+            Forms { exit_code, name, http_status, redis_prefix, python_base, java_base }
+        };
         match self {
-            ErrorKind::InvalidArgument => "invalid_argument",
-            ErrorKind::NotFound => "not_found",
-            ErrorKind::AlreadyExists => "already_exists",
-            ErrorKind::Locked => "locked",
-            ErrorKind::Corrupt => "corrupt",
-            ErrorKind::UnsupportedVersion => "unsupported_version",
-            ErrorKind::Io => "io",
-            ErrorKind::Failed => "failed",
-            ErrorKind::Cancelled => "cancelled",
+            ErrorKind::InvalidArgument =>
+                row(2, "invalid_argument", 400, "ERR", "ValueError", "IllegalArgumentException"),
+            ErrorKind::NotFound =>
+                row(3, "not_found", 404, "ERR", "FileNotFoundError", "NoSuchFileException"),
+            ErrorKind::AlreadyExists =>
+                row(4, "already_exists", 409, "ERR", "FileExistsError", "IOException"),
+            ErrorKind::Locked =>
+                row(5, "locked", 423, "READONLY", "BlockingIOError", "IllegalStateException"),
+            ErrorKind::Corrupt =>
+                row(6, "corrupt", 500, "ERR", "Exception", "IOException"),
+            ErrorKind::UnsupportedVersion =>
+                row(7, "unsupported_version", 500, "ERR", "Exception", "IOException"),
+            ErrorKind::Io =>
+                row(8, "io", 500, "MISCONF", "OSError", "IOException"),
+            ErrorKind::Failed =>
+                row(9, "failed", 503, "MISCONF", "RuntimeError", "IllegalStateException"),
+            ErrorKind::Cancelled =>
+                row(10, "cancelled", 503, "TRYAGAIN", "TimeoutError", "CancellationException"),
         }
     }
+}
+
+/// What a kind of error is outside this crate.
+struct Forms {
+    exit_code: u8,
+    name: &'static str,
+    http_status: u16,
+    redis_prefix: &'static str,
+    python_base: &'static str,
+    java_base: &'static str,
 }
 
 /// An error of FirnDB. It is one pointer wide. Branch on its [`ErrorKind`].
@@ -226,6 +264,7 @@ mod tests {
         names.dedup();
         assert_eq!((codes.len(), names.len()), (ErrorKind::ALL.len(), ErrorKind::ALL.len()));
         assert!(codes.iter().all(|&c| c >= 2));
+        assert!(ErrorKind::ALL.iter().all(|kind| (400..600).contains(&kind.http_status())));
     }
 
     #[test]

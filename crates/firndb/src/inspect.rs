@@ -1,7 +1,7 @@
 //! Describes and verifies immutable files of any kind and log stores, for `firn inspect` and
 //! `firn verify`.
 
-pub use crate::bytes::inspection::{InspectedItem, InspectedSection, Inspection, VerifyReport};
+pub use crate::bytes::inspection::{InspectedItem, InspectedSection, Inspection, Verification};
 use crate::disk;
 use crate::disk::envelope::{Envelope, Kind, kind_in_header, kind_of};
 use crate::indexer;
@@ -89,15 +89,15 @@ fn recognize_dir(dir: &Path) -> Result<Option<&'static str>> {
 pub fn verify(
     path: impl AsRef<Path>,
     mut progress: impl FnMut(&Path, u64),
-) -> Result<VerifyReport> {
+) -> Result<Verification> {
     verify_any(path.as_ref(), &mut progress)
 }
 
-fn verify_any(path: &Path, progress: &mut dyn FnMut(&Path, u64)) -> Result<VerifyReport> {
+fn verify_any(path: &Path, progress: &mut dyn FnMut(&Path, u64)) -> Result<Verification> {
     if log::is_store(path) {
         let checked = log::open_to_read(path)?.verify()?;
         progress(path, checked.bytes);
-        return Ok(VerifyReport { files: checked.segments, bytes: checked.bytes });
+        return Ok(checked);
     }
     if log::is_segment(path) {
         let message = "a segment of a log store, which is verified as a whole: name its directory";
@@ -105,31 +105,32 @@ fn verify_any(path: &Path, progress: &mut dyn FnMut(&Path, u64)) -> Result<Verif
     }
     let parts = [indexer::LOG, indexer::COLLECTION].map(|name| path.join(name));
     if log::is_store(&parts[0]) && inspect::newest_set(&parts[1])?.is_some() {
-        let mut report = VerifyReport::default();
+        let mut report = Verification::default();
         for part in &parts {
-            let VerifyReport { files, bytes } = verify_any(part, progress)?;
-            report.files += files;
-            report.bytes += bytes;
+            report.add(verify_any(part, progress)?);
         }
         return Ok(report);
     }
     // Published files never change, so each is checked once.
-    let mut checked: BTreeMap<PathBuf, u64> = BTreeMap::new();
+    let mut checked: BTreeMap<PathBuf, Verification> = BTreeMap::new();
     let mut check = |path: &Path| -> Result<()> {
         if checked.contains_key(path) {
             return Ok(());
         }
         let (file, kind) = open(path)?;
-        match kind {
+        let records = match kind {
             Kind::Partition => inspect::verify_partition(path)?,
-            Kind::PartitionSet => inspect::verify_members(&file, path)?,
-            Kind::Table => Table::open_with(path, Access::Map)?.verify()?,
+            Kind::PartitionSet => inspect::verify_members(&file, path).map(|()| 0)?,
+            Kind::Table => Table::open_with(path, Access::Map)?.verify()?.records,
             Kind::LogHint | Kind::LogCheckpoint | Kind::LogEnd | Kind::LogBackup => {
-                file.verify()?
+                file.verify().map(|()| 0)?
             }
-            Kind::ApproximateTable => ApproximateTable::open_with(path, Access::Map)?.verify()?,
-        }
-        checked.insert(path.to_path_buf(), file.len());
+            Kind::ApproximateTable => {
+                ApproximateTable::open_with(path, Access::Map)?.verify()?.records
+            }
+        };
+        let found = Verification { files: 1, bytes: file.len(), records };
+        checked.insert(path.to_path_buf(), found);
         progress(path, file.len());
         Ok(())
     };
@@ -150,8 +151,9 @@ fn verify_any(path: &Path, progress: &mut dyn FnMut(&Path, u64)) -> Result<Verif
             done => break done?,
         }
     };
-    let bytes = files.iter().filter_map(|file| checked.get(file)).sum();
-    Ok(VerifyReport { files: files.len() as u64, bytes })
+    let mut report = Verification::default();
+    files.iter().filter_map(|file| checked.get(file)).for_each(|found| report.add(*found));
+    Ok(report)
 }
 
 /// Number of sets to try while the collection changes.

@@ -169,6 +169,6 @@ mod testing;
 
 pub use error::{Error, ErrorKind, Result};
 pub use inspect::{
-    InspectedItem, InspectedSection, Inspection, VerifyReport, inspect, recognize, verify,
+    InspectedItem, InspectedSection, Inspection, Verification, inspect, recognize, verify,
 };
 pub use redact::{redact, redact_url};

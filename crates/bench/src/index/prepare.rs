@@ -80,7 +80,7 @@ pub const MILEAGE: i64 = 10_000_000;
 
 fn open(dir: &Path, partitions: u32) -> Result<Indexer> {
     let by = Partitioning::by_hash(partitions);
-    let options = Options { threads: 1, ..Options::default() };
+    let options = Options::new().threads(1);
     Ok(Indexer::open(dir, cars_schema()?, by, options)?)
 }
 

@@ -26,7 +26,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let report = report?;
     let mut out = Out::new();
     if json {
-        out.json(&json!({ "files": report.files, "bytes": report.bytes }))?;
+        let (files, bytes, records) = (report.files, report.bytes, report.records);
+        out.json(&json!({ "files": files, "bytes": bytes, "records": records }))?;
     } else {
         out.line(format!(
             "{}: {}, {} checked in {}, all well",

@@ -44,9 +44,23 @@ pub struct InspectedSection {
 
 /// What a verification has checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VerifyReport {
-    /// Files that are intact.
+#[non_exhaustive]
+pub struct Verification {
+    /// Files that are intact. Of a log store its segments.
     pub files: u64,
-    /// Bytes of these files, all of which were checked.
+    /// Bytes of these files, all of which were checked. Of the active segment of a log store those
+    /// up to its end.
     pub bytes: u64,
+    /// Records of tables, documents of collections, and records of log stores, replaced and deleted
+    /// ones included. 0 for a version in a catalog, whose files are compared as a whole.
+    pub records: u64,
+}
+
+impl Verification {
+    /// Adds what another verification has checked.
+    pub(crate) fn add(&mut self, other: Verification) {
+        self.files += other.files;
+        self.bytes += other.bytes;
+        self.records += other.records;
+    }
 }

@@ -22,14 +22,37 @@ const ATTEMPTS: u32 = 16;
 
 /// Which versions [`Catalog::clean`] keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CleanOptions {
+    pub(crate) keep: usize,
+    pub(crate) grace: Duration,
+    pub(crate) dry_run: bool,
+}
+
+impl CleanOptions {
+    /// The default options.
+    pub fn new() -> CleanOptions {
+        CleanOptions::default()
+    }
+
     /// How many of the newest versions are always kept; at least 1.
-    pub keep: usize,
+    pub fn keep(mut self, versions: usize) -> Self {
+        self.keep = versions;
+        self
+    }
+
     /// How long a version is kept after its successor was published, for readers that are fetching
     /// it. Must be longer than the slowest fetch, and longer than lists of the origin lag behind.
-    pub grace: Duration,
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
     /// Reports what would be removed without removing it.
-    pub dry_run: bool,
+    pub fn dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
 }
 
 impl Default for CleanOptions {

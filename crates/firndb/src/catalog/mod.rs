@@ -63,7 +63,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-pub use crate::bytes::inspection::VerifyReport;
+pub use crate::bytes::inspection::Verification;
 pub use clean::{CleanOptions, Cleaned};
 pub use diff::{Change, Diff};
 pub use format::{Version, VersionFile, VersionKind};
@@ -246,7 +246,7 @@ impl Catalog {
         &self,
         version: &Version,
         progress: impl FnMut(&VersionFile),
-    ) -> Result<VerifyReport> {
+    ) -> Result<Verification> {
         pull::verify(self, version, progress)
     }
 

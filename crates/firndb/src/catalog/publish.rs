@@ -19,19 +19,43 @@ const MAX_LABEL: usize = 4096;
 
 /// How a version is published.
 #[derive(Default)]
+#[non_exhaustive]
 pub struct PublishOptions<'a> {
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) progress: Option<&'a dyn Fn(u64, u64)>,
+    pub(crate) verify: bool,
+}
+
+impl<'a> PublishOptions<'a> {
+    /// The default options: no labels.
+    pub fn new() -> PublishOptions<'a> {
+        PublishOptions::default()
+    }
+
     /// Names and texts for the manifest: at most 100, of at most 4096 bytes each.
-    pub labels: BTreeMap<String, String>,
-    /// Called repeatedly with the bytes sent so far and the bytes to send in total. Counts only
-    /// files that the parent version does not have, or that are damaged in the catalog.
-    pub progress: Option<&'a dyn Fn(u64, u64)>,
-    /// Also reads the files that the parent version has in the catalog, and stores the damaged
-    /// ones again. Otherwise a stored file of the right length is assumed to be intact.
-    pub verify: bool,
+    pub fn labels(mut self, labels: BTreeMap<String, String>) -> Self {
+        self.labels = labels;
+        self
+    }
+
+    /// Calls `progress` repeatedly with the bytes sent so far and the bytes to send in total.
+    /// Counts only files that the parent version does not have, or that are damaged in the catalog.
+    pub fn progress(mut self, progress: &'a dyn Fn(u64, u64)) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Also reads the files that the parent version has in the catalog, and stores the damaged ones
+    /// again. Otherwise a stored file of the right length is assumed to be intact.
+    pub fn verify(mut self, verify: bool) -> Self {
+        self.verify = verify;
+        self
+    }
 }
 
 /// The result of publishing a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Published {
     /// The new version.
     pub version: Version,

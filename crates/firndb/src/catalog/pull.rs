@@ -4,7 +4,7 @@ use super::Catalog;
 use super::format::{Version, VersionFile};
 use super::reader::cache::{Cache, Fetch};
 use super::reader::cache_dir::{hash_file, is_fetched};
-use crate::bytes::inspection::VerifyReport;
+use crate::bytes::inspection::Verification;
 use crate::disk::DiskRef;
 use crate::{Error, ErrorKind, Result, search};
 use std::path::Path;
@@ -21,8 +21,8 @@ pub(super) fn verify(
     catalog: &Catalog,
     version: &Version,
     mut progress: impl FnMut(&VersionFile),
-) -> Result<VerifyReport> {
-    let mut report = VerifyReport::default();
+) -> Result<Verification> {
+    let mut report = Verification::default();
     for file in &version.files {
         verify_file(catalog, version, file)?;
         report.files += 1;

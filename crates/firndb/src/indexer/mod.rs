@@ -62,7 +62,7 @@ pub use apply::{Applied, Feed, Removals};
 pub use backup::Backup;
 pub use format::{MAX_KEY, MAX_SOURCE};
 pub use partitioning::{MAX_PARTITIONS, Partitioning, partition_name};
-pub use publish::Published;
+pub use publish::Publication;
 
 use crate::catalog::{self, Catalog, PublishOptions};
 use crate::disk::{self, DiskRef};
@@ -79,15 +79,43 @@ pub(crate) const LOG: &str = "log";
 
 /// How an index is opened.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
+    pub(crate) memory: usize,
+    pub(crate) threads: usize,
+    pub(crate) removals: Removals,
+    pub(crate) log: log::Options,
+}
+
+impl Options {
+    /// The default options.
+    pub fn new() -> Options {
+        Options::default()
+    }
+
     /// Bytes of memory for rebuilding partitions, shared by all threads. Default: 1 GiB.
-    pub memory: usize,
+    pub fn memory_limit(mut self, bytes: usize) -> Self {
+        self.memory = bytes;
+        self
+    }
+
     /// Threads that rebuild partitions; 0 is the number of processors. Default: 0.
-    pub threads: usize,
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
     /// How many documents a feed may remove, unless [`Feed::removals`] sets another limit.
-    pub removals: Removals,
+    pub fn removals(mut self, removals: Removals) -> Self {
+        self.removals = removals;
+        self
+    }
+
     /// How the log is opened. `create` and `read_only` are ignored.
-    pub log: log::Options,
+    pub fn log(mut self, options: log::Options) -> Self {
+        self.log = options;
+        self
+    }
 }
 
 impl Default for Options {
@@ -253,7 +281,7 @@ impl Indexer {
     /// `Failed`, and nothing is published, if the collection was changed or replaced since the
     /// index was opened. A partition must fit into the memory of one thread ([`Options::memory`]);
     /// if one does not, nothing is published.
-    pub fn publish(&mut self) -> Result<Published> {
+    pub fn publish(&mut self) -> Result<Publication> {
         self.finish_interrupted()?;
         publish::publish(self)
     }
@@ -268,7 +296,7 @@ impl Indexer {
         &mut self,
         catalog: &Catalog,
         name: &str,
-    ) -> Result<(Published, Option<catalog::Published>)> {
+    ) -> Result<(Publication, Option<catalog::Published>)> {
         let published = self.publish()?;
         let collection = self.dir.join(COLLECTION);
         let version = catalog.publish_if_changed(name, &collection, &PublishOptions::default())?;

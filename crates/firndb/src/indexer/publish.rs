@@ -20,7 +20,8 @@ use std::thread;
 
 /// The result of a publication.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Published {
+#[non_exhaustive]
+pub struct Publication {
     /// Number of the published set of the collection.
     pub version: u64,
     /// Partitions that were rebuilt, ascending.
@@ -42,13 +43,13 @@ struct Rebuilt {
 }
 
 /// See [`Indexer::publish`].
-pub(super) fn publish(indexer: &mut Indexer) -> Result<Published> {
+pub(super) fn publish(indexer: &mut Indexer) -> Result<Publication> {
     let Indexer { dir, options, state, collection, .. } = indexer;
     let names: Vec<String> = state.dirty.iter().cloned().collect();
     if names.is_empty() {
-        return Ok(Published { version: collection.version(), ..Published::default() });
+        return Ok(Publication { version: collection.version(), ..Publication::default() });
     }
-    let mut published = Published::default();
+    let mut published = Publication::default();
     let mut batch = Batch::new();
     let mut change = collection.change_as_owner()?;
     if !state.has_published(collection)? {
@@ -155,7 +156,7 @@ fn put(
     change: &mut Change,
     rebuilt: Rebuilt,
     old: &BTreeSet<String>,
-    published: &mut Published,
+    published: &mut Publication,
 ) -> Result<()> {
     let Rebuilt { name, built, .. } = rebuilt;
     let (names, name) = match built {

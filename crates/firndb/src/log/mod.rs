@@ -77,7 +77,6 @@ pub use admin::backup::restore::Restored;
 pub(crate) use admin::backup::target::check_apart;
 pub use admin::backup::update::Backup;
 pub use admin::repair::Repaired;
-pub use admin::verify::LogVerified;
 pub use expiry::{Entry, Expiry};
 pub use format::record::{MAX_KEY, MAX_VALUE};
 pub use open::store::LogStore;

@@ -99,7 +99,7 @@ fn swapping_versions_fails_no_query_and_leaks_nothing() {
     let catalog = Catalog::create(temp.path("catalog")).unwrap();
     let publish = |round: u64| {
         let labels = [("round".to_string(), round.to_string())].into();
-        let options = PublishOptions { labels, ..PublishOptions::default() };
+        let options = PublishOptions::new().labels(labels);
         catalog.publish("docs", temp.path("collection"), &options).unwrap()
     };
     publish(0);
@@ -125,7 +125,7 @@ fn swapping_versions_fails_no_query_and_leaks_nothing() {
                 }
             });
         }
-        let clean = CleanOptions { keep: 2, grace: Duration::ZERO, dry_run: false };
+        let clean = CleanOptions::new().keep(2).grace(Duration::ZERO);
         for round in 1..=swaps {
             let mut change = collection.change().unwrap();
             change.put(&format!("p{}", round % PARTITIONS), partition(round)).unwrap();

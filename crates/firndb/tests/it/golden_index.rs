@@ -56,7 +56,7 @@ fn feed(
 /// Small segments and no background work, so that every run writes the same files.
 fn options() -> Options {
     let log = firndb::log::Options::new().segment_bytes(16 << 10).background(false);
-    Options { threads: 1, log, ..Options::default() }
+    Options::new().threads(1).log(log)
 }
 
 /// Writes the index. Does not publish the last change.

@@ -34,7 +34,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let store = args.catalog.open()?;
     let names = if args.names.is_empty() { store.names()? } else { args.names.clone() };
     let grace = Duration::from_secs(args.grace);
-    let options = CleanOptions { keep: args.keep, grace, dry_run: args.dry_run };
+    let options = CleanOptions::new().keep(args.keep).grace(grace).dry_run(args.dry_run);
     let mut out = Out::new();
     for name in &names {
         let cleaned = store.clean(name, &options)?;

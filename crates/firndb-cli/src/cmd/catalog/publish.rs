@@ -68,7 +68,7 @@ pub fn publish(
         bar.set_position(sent);
     };
     let labels = labels.iter().cloned().collect();
-    let options = PublishOptions { labels, progress: Some(&progress), verify };
+    let options = PublishOptions::new().labels(labels).progress(&progress).verify(verify);
     let published = catalog.create()?.publish(name, path, &options);
     bar.finish_and_clear();
     published

@@ -23,7 +23,7 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let labels = args.labels.iter().cloned().collect();
-    let options = PublishOptions { labels, ..PublishOptions::default() };
+    let options = PublishOptions::new().labels(labels);
     let published = args.catalog.open()?.rollback(&args.name, args.to, &options)?;
     let mut out = Out::new();
     if json {

@@ -43,7 +43,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     }
     let catalog = args.nearby.before(args.catalog.open()?, serving.as_ref())?;
     let share = serving.as_ref().map(|_| share);
-    let options = ReaderOptions { share, ..ReaderOptions::default() };
+    let options = ReaderOptions::new().share(share);
     let reader = catalog.reader(&args.name, &args.cache, options)?;
     report_version(&reader, json)?;
     // The open version may be older than the newest.

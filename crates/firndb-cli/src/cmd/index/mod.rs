@@ -12,7 +12,7 @@ use crate::failure::Result;
 use crate::output::{plural, size, time};
 use clap::Subcommand;
 use firndb::catalog;
-use firndb::indexer::{Indexer, Options, Partitioning, Published};
+use firndb::indexer::{Indexer, Options, Partitioning, Publication};
 use firndb::{Error, ErrorKind};
 use serde_json::{Value as Json, json};
 use std::path::Path;
@@ -71,7 +71,7 @@ impl Division {
 
 /// Opens an existing index, and reports if its collection has to be rebuilt.
 fn open(dir: &Path, memory: usize) -> firndb::Result<Indexer> {
-    let opened = Indexer::open_existing(dir, Options { memory, ..Options::default() });
+    let opened = Indexer::open_existing(dir, Options::new().memory_limit(memory));
     let indexer = opened.map_err(|e| match e.kind() {
         ErrorKind::NotFound => {
             let message = "there is no index here; `firn index init` makes one";
@@ -103,7 +103,7 @@ fn in_words(partitioning: &Partitioning) -> String {
 
 /// The result of a publication, and its duration.
 struct Done {
-    published: Published,
+    published: Publication,
     version: Option<catalog::Published>,
     took: Duration,
 }
@@ -146,7 +146,7 @@ impl Done {
     }
 
     fn set_to_text(&self) -> String {
-        let Published { version, rebuilt, removed, documents, bytes } = &self.published;
+        let Publication { version, rebuilt, removed, documents, bytes, .. } = &self.published;
         if rebuilt.is_empty() && removed.is_empty() {
             return "Nothing to publish.".to_string();
         }

@@ -17,22 +17,23 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    let checked = open_to_read(&args.dir)?.verify()?;
+    let store = open_to_read(&args.dir)?;
+    let (checked, keys) = (store.verify()?, store.len());
     let mut out = Out::new();
     if json {
         out.json(&json!({
-            "keys": checked.live,
+            "keys": keys,
             "records": checked.records,
-            "segments": checked.segments,
+            "segments": checked.files,
             "bytes": checked.bytes,
         }))?;
     } else {
         out.line(format!(
             "{}: {}, {} in {}, {} checked in {}, all well",
             args.dir.display(),
-            plural(checked.live, "key"),
+            plural(keys, "key"),
             plural(checked.records, "record"),
-            plural(checked.segments, "segment"),
+            plural(checked.files, "segment"),
             size(checked.bytes),
             time(start.elapsed())
         ))?;

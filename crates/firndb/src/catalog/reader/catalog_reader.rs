@@ -15,18 +15,52 @@ use std::time::Instant;
 
 /// How a reader fetches and opens versions.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ReaderOptions {
-    /// The only version to open; if `None`, the newest version and its successors.
-    pub version: Option<u64>,
+    pub(crate) version: Option<u64>,
+    pub(crate) access: Access,
+    pub(crate) threads: usize,
+    pub(crate) cache_bytes: u64,
+    pub(crate) share: Option<Share>,
+}
+
+impl ReaderOptions {
+    /// The default options: the newest version and its successors, 8 threads, no limit.
+    pub fn new() -> ReaderOptions {
+        ReaderOptions::default()
+    }
+
+    /// Opens this version and no other. By default a reader opens the newest version and its
+    /// successors.
+    pub fn version(mut self, version: impl Into<Option<u64>>) -> Self {
+        self.version = version.into();
+        self
+    }
+
     /// How tables are read.
-    pub access: Access,
+    pub fn access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+
     /// Threads that fetch files concurrently.
-    pub threads: usize,
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
     /// Limit in bytes for the files of the open version and the next version together. Removed
     /// files that old queries still hold open are not counted.
-    pub cache_bytes: u64,
+    pub fn cache_bytes(mut self, bytes: u64) -> Self {
+        self.cache_bytes = bytes;
+        self
+    }
+
     /// Exposes the files of the reader to other machines.
-    pub share: Option<Share>,
+    pub fn share(mut self, share: impl Into<Option<Share>>) -> Self {
+        self.share = share.into();
+        self
+    }
 }
 
 impl Default for ReaderOptions {

@@ -1,11 +1,12 @@
 //! Backup, restore, verify and repair: the methods of [`LogStore`] for them.
 
 use crate::Result;
+use crate::bytes::inspection::Verification;
 use crate::disk::{self, DiskRef};
 use crate::log::admin::backup::restore::{self, Restored};
 use crate::log::admin::backup::update::{self, Backup};
 use crate::log::admin::repair::{self, Repaired};
-use crate::log::admin::verify::{self, LogVerified};
+use crate::log::admin::verify;
 use crate::log::open::store::LogStore;
 use crate::log::options::Options;
 use std::path::Path;
@@ -55,7 +56,7 @@ impl LogStore {
     /// location per key, which holds a record of that key. Then checks the files next to the
     /// segments. Writing may continue; in that case the number of live records is not compared with
     /// the number of keys.
-    pub fn verify(&self) -> Result<LogVerified> {
+    pub fn verify(&self) -> Result<Verification> {
         verify::verify(self)
     }
 

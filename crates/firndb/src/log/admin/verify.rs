@@ -1,5 +1,6 @@
 //! Verify: checks every byte of a store, and what checksums cannot cover.
 
+use crate::bytes::inspection::Verification;
 use crate::disk::envelope::{Envelope, Kind as FileKind};
 use crate::log::format::names::{BACKUP, CHECKPOINT, DURABLE_END, hint_number};
 use crate::log::format::record::Kind;
@@ -8,40 +9,29 @@ use crate::log::open::unfinished_backup::store_files;
 use crate::log::state::directory::Directory;
 use crate::{Error, ErrorKind, Result};
 
-/// What was checked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogVerified {
-    /// Segments, the active one up to its end.
-    pub segments: u64,
-    /// Records in them.
-    pub records: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Records that the index points to: one per key.
-    pub live: u64,
-}
-
 /// Verifies a store: see `LogStore::verify`.
-pub(crate) fn verify(store: &LogStore) -> Result<LogVerified> {
+pub(crate) fn verify(store: &LogStore) -> Result<Verification> {
     let shared = store.shared();
     let snapshot = store.snapshot();
     let keys = store.len();
-    let mut report = LogVerified::default();
+    let mut report = Verification::default();
+    // Records that the index points to: one per key.
+    let mut live = 0;
     for segment in shared.segments() {
-        report.segments += 1;
+        report.files += 1;
         for item in segment.records(&segment.contents()?) {
             let (offset, record, length) = item?;
             report.records += 1;
             report.bytes += length;
             let hash = shared.lookup.hash(record.key);
             if record.kind == Kind::Put && shared.lookup.holds(hash, segment.location(offset)) {
-                report.live += 1;
+                live += 1;
             }
         }
     }
     let is_quiet = snapshot.view.is_unchanged() && store.len() == keys;
-    if is_quiet && report.live != keys {
-        let message = format!("{} live records, {keys} keys in the index", report.live);
+    if is_quiet && live != keys {
+        let message = format!("{live} live records, {keys} keys in the index");
         return Err(Error::corrupt(message).in_file(&shared.dir.path));
     }
     verify_other_files(&shared.dir)?;

@@ -169,9 +169,12 @@ fn roles(roles: Roles) -> String {
     names.join(" ")
 }
 
-/// Verifies a partition: all checksums, then the consistency of its contents.
-pub(crate) fn verify_partition(path: &Path) -> Result<()> {
-    verify::partition(&Partition::open(&*disk::os(), path, None)?)
+/// Verifies a partition: all checksums, then the consistency of its contents. Returns the number of
+/// its documents.
+pub(crate) fn verify_partition(path: &Path) -> Result<u64> {
+    let partition = Partition::open(&*disk::os(), path, None)?;
+    verify::partition(&partition)?;
+    Ok(partition.documents.into())
 }
 
 /// Verifies a partition set: all checksums, then that its members and schema can be decoded. Does

@@ -53,10 +53,27 @@ impl<'p> FieldView<'p> {
     /// The smallest value of a document; `None` if it has none.
     #[inline]
     pub(crate) fn value(&self, doc: u32) -> Result<Option<Value>> {
-        let Some(ord) = self.ordinal(doc)? else { return Ok(None) };
+        self.ordinal(doc)?.map(|ord| self.value_of(ord)).transpose()
+    }
+
+    /// Adds all values of a document, ascending.
+    pub(crate) fn values(&self, doc: u32, values: &mut Vec<Value>) -> Result<()> {
+        self.part.check(doc)?;
+        let Some(column) = &self.column else { return Ok(()) };
+        let mut all = Ok(());
+        column.each(doc, self.distinct, |ord| match self.value_of(ord) {
+            Ok(value) => values.push(value),
+            Err(e) => all = Err(e),
+        });
+        all
+    }
+
+    /// The value with an ordinal.
+    #[inline]
+    pub(crate) fn value_of(&self, ord: u32) -> Result<Value> {
         if let Dictionary::Fixed(keys) = &self.dictionary {
-            return Ok(Some(decode_fixed(self.ty, keys.get(ord as usize))));
+            return Ok(decode_fixed(self.ty, keys.get(ord as usize)));
         }
-        self.part.at_file(self.dictionary.value(self.ty, ord)).map(Some)
+        self.part.at_file(self.dictionary.value(self.ty, ord))
     }
 }

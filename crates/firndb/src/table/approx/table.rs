@@ -4,6 +4,7 @@
 //! (`ApproximateTable::slot`), which is in memory and takes a few bits per key; reads the block of
 //! the slot (`Source::block`); and compares the fingerprint (`Slots::get`).
 
+use crate::bytes::inspection::Verification;
 use crate::bytes::int::u32_at;
 use crate::bytes::prefetch::prefetch;
 use crate::disk::envelope::{Envelope, Kind};
@@ -346,7 +347,7 @@ impl ApproximateTable {
 
     /// Checks every byte of the file, and that each shard maps keys to its own slots. Takes time
     /// proportional to the file.
-    pub fn verify(&self) -> Result<()> {
+    pub fn verify(&self) -> Result<Verification> {
         self.file.verify()?;
         for number in 0..self.meta.blocks() {
             let block = self.source.block(number, self.extent(number), 0);
@@ -354,7 +355,8 @@ impl ApproximateTable {
                 .and_then(|block| check(&block, number))
                 .map_err(|e| self.block_error(e, number))?;
         }
-        self.verify_shards().map_err(|e| e.in_file(self.file.path()))
+        self.verify_shards().map_err(|e| e.in_file(self.file.path()))?;
+        Ok(Verification { files: 1, bytes: self.file.len(), records: self.meta.records })
     }
 
     fn verify_shards(&self) -> Result<()> {
