@@ -60,7 +60,7 @@ impl<'r> FieldReader<'r> {
         self.each_key(hits, |key| key != 0, each)
     }
 
-    /// Like [`FieldReader::each_u64`], for a field of type `string`. Equal values of successive hits
+    /// Like [`FieldReader::each_u64`], for a field of type `string`. Equal values of hits in a row
     /// are decoded once.
     pub fn each_str(&mut self, hits: &[Hit], mut each: impl FnMut(Option<&str>)) -> Result<()> {
         self.check_type(&[Type::String], "string")?;
