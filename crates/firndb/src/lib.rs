@@ -145,3 +145,8 @@ pub use redact::{redact, redact_url};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
+
+/// Compiles the program of docs/indexer.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/indexer.md")]
+pub struct IndexerGuide;

@@ -315,6 +315,18 @@ impl Indexer {
     ///
     /// `AlreadyExists` if another publisher was faster. The collection has the changes even then,
     /// and the call can be repeated.
+    ///
+    /// ```
+    /// use firndb::catalog::Catalog;
+    /// use firndb::indexer::Indexer;
+    ///
+    /// /// Publishes all changes. Returns the number of the catalog's new version, if there is one.
+    /// fn publish(index: &mut Indexer, catalog: &Catalog) -> firndb::Result<Option<u64>> {
+    ///     let (published, version) = index.publish_to(catalog, "offers")?;
+    ///     println!("{} partitions rebuilt", published.rebuilt.len());
+    ///     Ok(version.map(|published| published.version.number))
+    /// }
+    /// ```
     pub fn publish_to(
         &mut self,
         catalog: &Catalog,
