@@ -87,11 +87,11 @@ fn check(tree: &Tree, packages: &str) -> Vec<Finding> {
         if name.ends_with(".md") {
             let exists = |path: &str| pages::names_something(path, tree.keys());
             findings.extend(pages::check_links(name, &text(name), exists));
+            findings.extend(pages::check_programs(name, &text(name)));
         }
     }
     findings
         .extend(pages::check_lengths(|name| tree.contains_key(name).then(|| text(name).into())));
-    findings.extend(pages::check_programs("README.md", &text("README.md")));
     findings.extend(dependencies::check(&text(dependencies::FILE), packages));
     findings
 }
@@ -135,7 +135,7 @@ mod tests {
         let bad = [
             ("crates/firndb/src/a/mod.rs", "//! A.\n//!\n//! Read path 1. `lost`\nunsafe {}\n"),
             ("crates/firndb/dependencies.txt", "zstd\n"),
-            ("docs/README.md", "[x](no.md)\n"),
+            ("docs/README.md", "[x](no.md)\n```rust,ignore\n```\n"),
             ("xtask/ratchet.txt", "900 crates/gone.rs\n"),
         ];
         let tree = bad.map(|(name, text)| (name.to_string(), text.as_bytes().to_vec())).into();

@@ -79,8 +79,8 @@
 //!
 //! | what | cost |
 //! |---|---|
-//! | a put | one copy of the record; it reads nothing |
-//! | a get | one search of the index and one read of the record; an absent key reads nothing |
+//! | a put | one copy of the record into the log |
+//! | a get | one search of the index and one read; of an absent key, hardly ever a read |
 //! | an update | a get and a put; repeated if another write changes the key meanwhile |
 //! | an iteration | one pass over the segments, in the order of the log |
 //! | memory | about 10 bytes per key of any length in a large store, 17 MB for a million keys |

@@ -102,7 +102,7 @@
 //!
 //! | what | cost |
 //! |---|---|
-//! | a count by one condition | O(log n) per partition for n distinct values, or less |
+//! | a count of `field = value` | O(log n) per partition for n distinct values, or less |
 //! | other queries | at most one pass over the column or the lists of each field that they name |
 //! | the first k of an order | k entries in memory; a query in document order stops early |
 //! | memory of a query | bounded; it does not grow with the number of documents |
