@@ -65,3 +65,8 @@ fn at(place: &str, local: impl FnOnce(&Path) -> Result<Catalog>) -> Result<Catal
     };
     Ok(Catalog::at(origin))
 }
+
+/// Compiles the programs of docs/catalog.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/catalog.md")]
+pub struct CatalogGuide;

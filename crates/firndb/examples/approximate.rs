@@ -1,4 +1,4 @@
-//! Builds an approximate table of many keys and prints what it takes: bits a key, time to build,
+//! Builds an approximate table of many keys and prints what it takes: bits per key, time to build,
 //! time of a get. `cargo run --release -p firndb --example approximate -- 20000000`
 
 use firndb::table::{Access, ApproximateBuilder, ApproximateOptions, ApproximateTable};
@@ -29,11 +29,11 @@ fn measure(path: &std::path::Path, n: u64) -> firndb::Result<()> {
     }
     let added = start.elapsed();
     builder.finish()?;
-    let a_key = |time: std::time::Duration, keys: u64| time.as_nanos() as f64 / keys as f64;
+    let per_key = |time: std::time::Duration, keys: u64| time.as_nanos() as f64 / keys as f64;
     println!(
-        "{n} keys, {threads} threads: added in {:.0} ns a key, finished in {:.0} ns a key",
-        a_key(added, n),
-        a_key(start.elapsed() - added, n)
+        "{n} keys, {threads} threads: added in {:.0} ns per key, finished in {:.0} ns per key",
+        per_key(added, n),
+        per_key(start.elapsed() - added, n)
     );
     for access in [Access::Map, Access::Resident] {
         let table = ApproximateTable::open_with(path, access)?;
@@ -41,7 +41,7 @@ fn measure(path: &std::path::Path, n: u64) -> firndb::Result<()> {
         let stats = table.stats();
         let hash = stats.hash_bytes as f64 * 8.0 / n as f64;
         let all = stats.file_bytes as f64 * 8.0 / n as f64;
-        println!("{access:?}: {hash:.3} bits a key of perfect hash, {all:.2} in all");
+        println!("{access:?}: {hash:.3} bits per key of perfect hash, {all:.2} in all");
         let gets = n.min(5_000_000);
         let keys: Vec<(u64, [u8; 8])> = (0..gets)
             .map(|i| mixed(i ^ 0x5555_5555) % n)
@@ -54,15 +54,15 @@ fn measure(path: &std::path::Path, n: u64) -> firndb::Result<()> {
         let start = Instant::now();
         let found = keys.iter().filter(|(_, key)| table.get(key).is_ok_and(|v| v.is_some()));
         assert_eq!(found.count() as u64, gets);
-        let one = a_key(start.elapsed(), gets);
+        let one = per_key(start.elapsed(), gets);
         let (start, mut found) = (Instant::now(), 0);
         for group in keys.chunks(1024) {
             let group: Vec<&[u8; 8]> = group.iter().map(|(_, key)| key).collect();
             found += table.get_many(&group)?.into_iter().flatten().count() as u64;
         }
         assert_eq!(found, gets);
-        let many = a_key(start.elapsed(), gets);
-        println!("{access:?}: {one:.0} ns a get, {many:.0} ns with get_many");
+        let many = per_key(start.elapsed(), gets);
+        println!("{access:?}: {one:.0} ns per get, {many:.0} ns with get_many");
         let absent = (0..gets)
             .filter(|&i| table.contains(mixed(n + i).to_le_bytes()).is_ok_and(|there| there));
         println!(

@@ -120,6 +120,20 @@ struct Forms {
 }
 
 /// An error of FirnDB. It is one pointer wide. Branch on its [`ErrorKind`].
+///
+/// ```
+/// use firndb::{Error, ErrorKind};
+///
+/// /// What to tell the user of a service.
+/// fn advice(error: &Error) -> String {
+///     match error.kind() {
+///         ErrorKind::InvalidArgument => format!("change the request: {}", error.message()),
+///         ErrorKind::Locked => "another process is writing; try again later".to_string(),
+///         ErrorKind::Corrupt => format!("restore {:?} from a backup", error.file()),
+///         _ => error.to_string(), // has the file, the offset and the reason
+///     }
+/// }
+/// ```
 pub struct Error(Box<Inner>);
 
 struct Inner {

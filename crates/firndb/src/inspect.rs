@@ -86,6 +86,14 @@ fn recognize_dir(dir: &Path) -> Result<Option<&'static str>> {
 /// The collection may change meanwhile: if a file is missing because a newer set was published, the
 /// new set is checked, except for the files that were already checked. Returns `NotFound` if that
 /// happens 64 times.
+///
+/// ```no_run
+/// let report = firndb::verify("offers", |path, bytes| {
+///     println!("{}: {bytes} bytes", path.display());
+/// })?;
+/// println!("{report:?}");
+/// # Ok::<(), firndb::Error>(())
+/// ```
 pub fn verify(
     path: impl AsRef<Path>,
     mut progress: impl FnMut(&Path, u64),

@@ -1,149 +1,117 @@
 //! FirnDB: embedded storage for data that is written once or in bursts and read all the time.
 //!
-//! This release holds the **Collection**: documents in immutable partitions that are filtered,
-//! sorted, counted, faceted and grouped, and of which one can be replaced while queries run;
-//! the **Table**: static keys and values, built in a batch and served with one read per get; the
-//! **LogStore**: mutable keys and values; the **Indexer**, which turns feeds of documents into a
-//! collection and rebuilds only what changed; and the **Catalog**, which distributes versions of
-//! tables and collections to readers that switch between them without a failed query.
+//! # Which store to use
 //!
-//! # Overview
+//! | store | for | what changes | a read |
+//! |---|---|---|---|
+//! | [`log::LogStore`] | keys and values that change at any time | a key, a batch | one record |
+//! | [`table::Table`] | keys and values computed in batches | the whole file | one block |
+//! | [`search::Collection`] | documents: filter, sort, count, facet | a partition | a query |
 //!
-//! | type | purpose |
+//! Two parts connect the stores:
+//!
+//! | part | for |
 //! |---|---|
-//! | [`search::Schema`], [`search::Field`] | named fields, their types and roles |
-//! | [`search::Document`] | values of fields, and a payload of any bytes |
-//! | [`search::PartitionBuilder`] | builds a partition in bounded memory |
-//! | [`search::Collection`] | a directory of partitions: open it, refresh it, change it |
-//! | [`search::Change`] | puts, removes and merges partitions; `commit` publishes all changes at
-//! once |
-//! | [`search::Reader`] | one set of partitions: search, count, facets, groups, payloads, values |
-//! | [`search::Query`], [`search::Filter`] | a query, parsed from text or built with
-//! [`search::query`] |
-//! | [`table::TableBuilder`] | builds a table from records in any order |
-//! | [`table::Table`] | an open table: get, get many, iterate, verify |
-//! | [`table::ApproximateTable`] | values of a few bytes by key, without the keys |
-//! | [`log::LogStore`] | mutable keys and values: a log on disk, an index in memory |
-//! | [`indexer::Indexer`] | feeds of documents -> a log -> a collection; rebuilds what changed |
-//! | [`catalog::Catalog`] | versions under names: publish, compare, roll back |
-//! | [`catalog::CatalogReader`] | the newest version, open, and replaced when a newer one is
-//! published |
-//! | [`Error`] | a kind to branch on, a message, and a location in a file or in a text |
+//! | [`indexer::Indexer`] | feeds of documents into a collection; rebuilds only what changed |
+//! | [`catalog::Catalog`] | versions of tables and collections, and readers that switch to them |
+//!
+//! - Data changes one key at a time, or a write must be durable when it returns: **LogStore**.
+//! - Data is recomputed as a whole and looked up by key: **Table**. It needs about 0.04 bytes of
+//!   memory per record, a LogStore about 10 bytes per key.
+//! - Keys need not be stored, and an absent key may occasionally get a wrong value:
+//!   **[`table::ApproximateTable`]**.
+//! - Documents are searched by their fields: **Collection**, with an **Indexer** if single
+//!   documents change.
+//! - Data is built in one place and served in others: publish tables and collections to a
+//!   **Catalog**.
+//!
+//! Each module's page has an example, durability, errors, costs and limits.
 //!
 //! # Example
 //!
 //! ```
-//! use firndb::search::query::{and, asc, eq, lt};
-//! use firndb::search::{
-//!     Collection, Document, Facet, Field, PartitionBuilder, Query, Roles, Schema, Type, Value,
-//!     parse_query,
-//! };
+//! use firndb::log::LogStore;
+//! use firndb::search::{Collection, Document, Field, PartitionBuilder, Roles, Schema, Type};
+//! use firndb::search::query::eq;
+//! use firndb::table::{Table, TableBuilder};
 //! # fn main() -> firndb::Result<()> {
-//! # let dir = std::env::temp_dir().join(format!("firndb-guide-{}", std::process::id()));
+//! # let dir = std::env::temp_dir().join(format!("firndb-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&dir).unwrap();
 //! # let result = guide(&dir);
 //! # let _ = std::fs::remove_dir_all(&dir);
 //! # result }
 //! # fn guide(dir: &std::path::Path) -> firndb::Result<()> {
 //!
-//! // A schema says what each field is for: to filter by, to sort by, to read back.
-//! let city = Field::new("city", Type::String, Roles::FILTERABLE);
-//! let price = Field::new("price", Type::F64, Roles::FULL);
-//! let schema = Schema::new([city, price])?;
+//! // A log store: writes at any time.
+//! let users = LogStore::open(dir.join("users"))?;
+//! users.put("1042", "Ann")?;
+//! assert_eq!(users.get("1042")?.as_deref(), Some(&b"Ann"[..]));
 //!
-//! // Documents go into a partition, partitions into a collection.
-//! let rooms = |offers: &[(&str, f64)]| -> firndb::Result<PartitionBuilder> {
-//!     let mut builder = PartitionBuilder::new(schema.clone());
-//!     for (city, price) in offers {
-//!         let document = Document::new().set("city", *city).set("price", *price);
-//!         builder.add(&document.payload(format!("a room in {city}")))?;
-//!     }
-//!     Ok(builder)
-//! };
-//! let collection = Collection::create(dir)?;
+//! // A table: built once, here from the log store, then only read.
+//! let mut builder = TableBuilder::create(dir.join("users.table"))?;
+//! for record in users.iter() {
+//!     let (key, value) = record?;
+//!     builder.add(key, value)?;
+//! }
+//! builder.finish()?;
+//! let table = Table::open(dir.join("users.table"))?;
+//! assert_eq!(table.get("1042")?.as_deref(), Some(&b"Ann"[..]));
+//!
+//! // A collection: documents in partitions.
+//! let schema = Schema::new([Field::new("city", Type::String, Roles::FULL)])?;
+//! let mut builder = PartitionBuilder::new(schema);
+//! builder.add(&Document::new().set("city", "Oslo").payload("a room"))?;
+//! let collection = Collection::create(dir.join("rooms"))?;
 //! let mut change = collection.change()?;
-//! change.put("monday", rooms(&[("Oslo", 12.5), ("Bergen", 9.0)])?)?;
-//! change.put("tuesday", rooms(&[("Oslo", 7.0)])?)?;
-//! let reader = change.commit()?; // durable, and visible as a whole
-//!
-//! // Queries come as text or from functions.
-//! let text = parse_query("city = 'Oslo' order by price limit 10", Some(reader.schema()))?;
-//! let page = reader.search(&text)?;
-//! assert_eq!(page.hits.len(), 2);
-//! assert_eq!(reader.value(page.hits[0], "price")?, Some(Value::F64(7.0)));
-//! assert_eq!(&*reader.payload(page.hits[0])?, b"a room in Oslo");
-//! let cheap = and([eq("city", "Oslo"), lt("price", 10)]);
-//! assert_eq!(reader.count(&cheap)?, 1);
-//! assert_eq!(reader.search(&Query::new(cheap).order_by(asc("price")))?.hits.len(), 1);
-//!
-//! // Counts by value, here of all documents.
-//! let by_city = Facet::new("city").top(10);
-//! let facets = reader.facets(&firndb::search::query::all(), &[by_city])?;
-//! assert_eq!(facets[0].values[0], (Value::from("Oslo"), 2));
-//!
-//! // A replaced partition is seen by new readers; a reader keeps the set that it has.
-//! let mut change = collection.change()?;
-//! change.put("monday", rooms(&[("Bergen", 8.0)])?)?;
-//! change.commit()?;
-//! assert_eq!(reader.count(&eq("city", "Oslo"))?, 2);
-//! assert_eq!(collection.reader().count(&eq("city", "Oslo"))?, 1);
-//! # Ok(()) }
-//! ```
-//!
-//! A table is a file. Its path names either the complete new table or the previous one:
-//!
-//! ```
-//! use firndb::table::{BuildOptions, KeyFilter, Table, TableBuilder};
-//! # fn main() -> firndb::Result<()> {
-//! # let path = std::env::temp_dir().join(format!("firndb-guide-{}.table", std::process::id()));
-//! # let result = guide(&path);
-//! # let _ = std::fs::remove_file(&path);
-//! # result }
-//! # fn guide(path: &std::path::Path) -> firndb::Result<()> {
-//!
-//! let options = BuildOptions::new().filter(KeyFilter::Bits8);
-//! let mut builder = TableBuilder::create_with(path, options)?;
-//! builder.add("Oslo", "59.91 N 10.75 E")?;
-//! builder.add("Bergen", "60.39 N 5.32 E")?;
-//! builder.finish()?; // durable and visible
-//!
-//! let table = Table::open(path)?;
-//! assert_eq!(table.get("Bergen")?.as_deref(), Some(&b"60.39 N 5.32 E"[..]));
-//! assert_eq!(table.get("Trondheim")?, None);
+//! change.put("monday", builder)?;
+//! let reader = change.commit()?;
+//! assert_eq!(reader.count(&eq("city", "Oslo"))?, 1);
 //! # Ok(()) }
 //! ```
 //!
 //! # What to rely on
 //!
-//! - Answers are exact, and the same for the same files on every machine. Damaged files give
-//!   [`ErrorKind::Corrupt`], never a wrong answer; [`search::Reader::verify`] searches for damage.
-//! - `commit` is atomic, also across power loss. Published files never change.
-//! - A [`search::Reader`] is cheap to clone and may be used by any number of threads. It keeps its
-//!   files mapped until the last clone is dropped.
-//! - The only background threads are those that [`catalog::CatalogReader::watch`] and
-//!   [`search::Collection::compact_every`] start, and the three threads of a [`log::LogStore`] that
-//!   is open for writing ([`log::Options::background`]). Queries never wait for changes.
-//! - Published files are mapped: other programs must not truncate or overwrite them in place.
+//! - **Errors, never wrong answers.** Everything read from disk is checked. Damaged files give
+//!   [`ErrorKind::Corrupt`] with file and offset; they cause no panic. [`verify`] checks every
+//!   byte of a file or store, [`inspect()`] describes it.
+//! - **Changes are atomic.** `commit`, `finish` and `publish` are durable when they return. A put
+//!   of a log store survives a process crash, and with [`log::Durability::Sync`] power loss.
+//! - **Published files never change.** They may be copied, linked and backed up while they are
+//!   read. They are mapped: other programs must not truncate or overwrite them in place.
+//! - **The same input gives the same bytes**, and the same query on the same files the same answer,
+//!   on every machine and with any number of threads.
+//! - **Any number of processes read, one writes.** The writer holds a file lock, which the kernel
+//!   releases with the process. Stores and readers are `Send` and `Sync`.
+//! - **Nothing is global.** The only background threads are those of a [`log::LogStore`] that is
+//!   open for writing, of [`catalog::CatalogReader::watch`] and of
+//!   [`search::Collection::compact_every`]. There is no async runtime.
 //!
-//! # Limits
+//! # Errors
 //!
-//! | of | limit |
-//! |---|---|
-//! | documents in a partition | 67,108,864 ([`search::MAX_DOCUMENTS`]); partitions are many |
-//! | fields of a schema | 4096 ([`search::MAX_FIELDS`]), names of 1 to 255 bytes |
-//! | values of a multi-valued field in a partition | 4,294,967,295 |
-//! | a payload | 4 GiB - 1 |
-//! | memory of a partition's build | 1 GiB, or [`search::PartitionBuilder::memory_limit`] |
-//! | name of a partition | 1 to 100 characters of `A-Z a-z 0-9 . _ -`, not a dot first |
-//! | fields of an order | 16 ([`search::MAX_ORDER`]) |
-//! | fields to group by | 2 |
-//! | nesting of a condition | 128 levels ([`search::MAX_DEPTH`]) |
-//! | values of an `in` in a text | 65,536 ([`search::MAX_IN`]) |
-//! | a key, a value of a table | 65,536 bytes ([`table::MAX_KEY`]), 4 GiB - 1 |
-//! | records of a table | 2^64 - 1; memory to build it as [`table::BuildOptions`] says |
-//! | a log store | 16,384 segments, about 230 million keys; keys and values as in a table |
-//! | partitions of an index | 32,000 ([`indexer::MAX_PARTITIONS`]) |
-//! | numbers | integers of 64 bits, `f64` without NaN; timestamps in microseconds |
-//! | systems | Linux, macOS and other Unix systems with 64-bit addresses |
+//! Every fallible call returns [`Result`]. Branch on [`Error::kind`], never on the message:
+//!
+//! ```
+//! use firndb::{ErrorKind, table::Table};
+//!
+//! let path = std::env::temp_dir().join("no-such.table");
+//! match Table::open(path) {
+//!     Ok(table) => println!("{} records", table.len()),
+//!     Err(error) if error.kind() == ErrorKind::NotFound => println!("not built yet"),
+//!     Err(error) => eprintln!("{error}"), // has the file, the offset and the reason
+//! }
+//! ```
+//!
+//! # Units
+//!
+//! Sizes are in bytes, times to live are a [`std::time::Duration`], times of expiry are in
+//! milliseconds since 1970-01-01 UTC, and timestamps of documents in microseconds. Keys and values
+//! are bytes: arguments are `impl AsRef<[u8]>`, so `&str`, `String`, `&[u8]`, `Vec<u8>` and arrays
+//! are accepted.
+//!
+//! # Platforms
+//!
+//! 64-bit little-endian Unix. The CI workflow builds and tests Linux on x86-64 and arm64, and macOS
+//! on arm64. AVX2 and AVX-512 are used where the processor has them.
 
 #![cfg_attr(
     not(all(target_arch = "x86_64", target_os = "linux")),
@@ -172,3 +140,13 @@ pub use inspect::{
     InspectedItem, InspectedSection, Inspection, Verification, inspect, recognize, verify,
 };
 pub use redact::{redact, redact_url};
+
+/// Compiles the programs of README.md with the examples of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;
+
+/// Compiles the program of docs/indexer.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/indexer.md")]
+pub struct IndexerGuide;

@@ -7,7 +7,7 @@
 //! - [`ratchet`]: lengths of files and functions;
 //! - [`layers`]: which parts of the library import which;
 //! - [`paths`]: names in the read and write paths that module documentation describes;
-//! - [`pages`]: links, the example, lengths of pages, sizes of files, machine-specific paths;
+//! - [`pages`]: links, programs, lengths of pages, sizes of files, machine-specific paths;
 //! - [`dependencies`]: the dependency tree of the library.
 
 mod dependencies;
@@ -67,7 +67,9 @@ fn check(tree: &Tree, packages: &str) -> Vec<Finding> {
     let text = |name: &str| tree.get(name).map(|b| String::from_utf8_lossy(b)).unwrap_or_default();
     let mut findings = Vec::new();
     let mut sources = BTreeMap::new();
-    let is_ours = |name: &str| ["crates/", "fuzz/", "xtask/"].iter().any(|f| name.starts_with(f));
+    let is_ours = |name: &str| {
+        ["crates/", "examples/", "fuzz/", "xtask/"].iter().any(|f| name.starts_with(f))
+    };
     for name in tree.keys().filter(|name| is_ours(name) && name.ends_with(".rs")) {
         let source = Source::new(&text(name));
         findings.extend(rust::check(name, &text(name), &source));
@@ -85,12 +87,11 @@ fn check(tree: &Tree, packages: &str) -> Vec<Finding> {
         if name.ends_with(".md") {
             let exists = |path: &str| pages::names_something(path, tree.keys());
             findings.extend(pages::check_links(name, &text(name), exists));
+            findings.extend(pages::check_programs(name, &text(name)));
         }
     }
     findings
         .extend(pages::check_lengths(|name| tree.contains_key(name).then(|| text(name).into())));
-    let example = text("crates/firndb/examples/search.rs");
-    findings.extend(pages::check_example("README.md", &text("README.md"), &example));
     findings.extend(dependencies::check(&text(dependencies::FILE), packages));
     findings
 }
@@ -134,14 +135,21 @@ mod tests {
         let bad = [
             ("crates/firndb/src/a/mod.rs", "//! A.\n//!\n//! Read path 1. `lost`\nunsafe {}\n"),
             ("crates/firndb/dependencies.txt", "zstd\n"),
-            ("docs/README.md", "[x](no.md)\n"),
+            ("docs/README.md", "[x](no.md)\n```rust,ignore\n```\n"),
             ("xtask/ratchet.txt", "900 crates/gone.rs\n"),
         ];
         let tree = bad.map(|(name, text)| (name.to_string(), text.as_bytes().to_vec())).into();
         let findings = check(&tree, "firndb v1\nserde v1\n");
         let all: String = findings.iter().map(|finding| format!("{finding}\n")).collect();
-        let expected =
-            ["`unsafe`", "`lost`", "no.md", "serde", "crates/gone.rs", "CHANGELOG.md", "example"];
+        let expected = [
+            "`unsafe`",
+            "`lost`",
+            "no.md",
+            "serde",
+            "crates/gone.rs",
+            "CHANGELOG.md",
+            "Rust block",
+        ];
         for word in expected {
             assert!(all.contains(word), "nothing about {word} in:\n{all}");
         }

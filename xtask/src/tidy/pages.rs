@@ -1,4 +1,4 @@
-//! Rules for pages and for files of any kind: links, examples, lengths, sizes, machine-specific
+//! Rules for pages and for files of any kind: links, programs, lengths, sizes, machine-specific
 //! paths.
 
 use super::Finding;
@@ -84,15 +84,17 @@ pub fn check_links(name: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec
     findings
 }
 
-/// Checks that the first Rust block of a page occurs, apart from indentation, in its example.
-pub fn check_example(name: &str, text: &str, example: &str) -> Vec<Finding> {
-    let trim = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
-    let block = text.split("\n```rust").nth(1).and_then(|rest| rest.split("\n```").next());
-    let code = block.and_then(|block| block.split_once('\n')).map(|(_, code)| trim(code));
-    match code.filter(|code| trim(example).contains(code)) {
-        Some(_) => Vec::new(),
-        None => vec![Finding::new(name, 0, "the Rust block is not a part of the example")],
+/// Checks that no Rust block of a page is excluded from the documentation tests, which compile the
+/// blocks, and that README.md has some.
+pub fn check_programs(name: &str, text: &str) -> Vec<Finding> {
+    let heads = (1..).zip(text.lines()).filter(|(_, line)| line.starts_with("```rust"));
+    let heads: Vec<(usize, &str)> = heads.collect();
+    if heads.is_empty() && name == "README.md" {
+        return vec![Finding::new(name, 0, "has no Rust block")];
     }
+    let ignored = heads.iter().filter(|(_, head)| head.contains("ignore"));
+    let message = "a Rust block with `ignore` is not compiled";
+    ignored.map(|&(line, _)| Finding::new(name, line, message)).collect()
 }
 
 /// Whether `path` is a file of the list or a folder that contains one.
@@ -170,14 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn the_example_is_the_compiled_program() {
-        let page = "# A\n\n```rust,ignore\nlet a = 1;\nif a {\n    b();\n}\n```\n";
-        let example = "fn main() {\n    let a = 1;\n    if a {\n        b();\n    }\n}\n";
-        assert_eq!(check_example("a.md", page, example), []);
-        for (page, example) in [(page, "let a = 2;\n"), ("no block\n", example)] {
-            let found = messages(check_example("a.md", page, example));
-            assert_eq!(found, ["a.md: the Rust block is not a part of the example"]);
-        }
+    fn programs_of_a_page_are_compiled() {
+        assert_eq!(check_programs("a.md", "# A\n```rust,no_run\nfn main() {}\n```\n"), []);
+        let found = messages(check_programs("a.md", "# A\n\n```rust,ignore\nmain\n```\n"));
+        assert_eq!(found, ["a.md:3: a Rust block with `ignore` is not compiled"]);
+        assert_eq!(check_programs("a.md", "# A\n```sh\nmain\n```\n"), []);
+        let found = messages(check_programs("README.md", "# A\n```sh\nmain\n```\n"));
+        assert_eq!(found, ["README.md: has no Rust block"]);
     }
 
     #[test]

@@ -1,53 +1,107 @@
-//! Catalog: publishes versions of tables and collections, and lets readers switch to new versions.
+//! Catalog: publishes versions of tables and collections, and readers switch to new versions while
+//! they answer queries.
 //!
 //! A catalog is a directory or a prefix in an object store. Below it each *name* has a history of
 //! numbered versions. A version is a manifest and the files that the manifest lists; neither is
-//! ever modified. [`Catalog::publish`] stores the files and then creates manifest n + 1 if it does
-//! not exist, so that exactly one of several concurrent publishers succeeds. A [`CatalogReader`]
-//! keeps the newest version open in a local cache directory and replaces it when a newer one
-//! appears. Queries that hold the old [`Generation`] finish on it. If a newer version cannot be
-//! fetched or opened, the reader keeps serving the version that it has and reports the error.
+//! ever modified. Use a catalog if one program builds data and others, on the same machine or
+//! elsewhere, serve it.
 //!
 //! ```
 //! use firndb::catalog::{Catalog, CleanOptions, PublishOptions, ReaderOptions};
 //! use firndb::table::TableBuilder;
+//! use std::path::{Path, PathBuf};
+//! use std::time::Duration;
 //! # fn main() -> firndb::Result<()> {
-//! # let dir = std::env::temp_dir().join(format!("firndb-catalog-{}", std::process::id()));
+//! # let dir = std::env::temp_dir().join(format!("firndb-doc-catalog-{}", std::process::id()));
 //! # std::fs::create_dir_all(&dir).unwrap();
 //! # let result = guide(&dir);
 //! # let _ = std::fs::remove_dir_all(&dir);
 //! # result }
-//! # fn guide(dir: &std::path::Path) -> firndb::Result<()> {
-//! let build = |name: &str, value: &[u8]| -> firndb::Result<std::path::PathBuf> {
-//!     let path = dir.join(name);
+//! # fn guide(dir: &Path) -> firndb::Result<()> {
+//!
+//! let build = |file: &str, weather: &str| -> firndb::Result<PathBuf> {
+//!     let path = dir.join(file);
 //!     let mut builder = TableBuilder::create(&path)?;
-//!     builder.add(b"Oslo", value)?;
+//!     builder.add("Oslo", weather)?;
 //!     builder.finish()?;
 //!     Ok(path)
 //! };
 //!
+//! // The publisher. A collection is published by the path of its directory.
 //! let catalog = Catalog::create(dir.join("catalog"))?;
-//! catalog.publish("cities", build("first.table", b"cold")?, &PublishOptions::default())?;
+//! let first = catalog.publish("weather", build("1.table", "cold")?, &PublishOptions::default())?;
+//! assert_eq!(first.version.number, 1);
 //!
-//! // The cache directory belongs to this reader alone.
-//! let reader = catalog.reader("cities", dir.join("cache"), ReaderOptions::default())?;
-//! let old = reader.current();
-//! assert_eq!(old.table()?.get(b"Oslo")?.as_deref(), Some(&b"cold"[..]));
+//! // The reader, usually in another process. The cache directory belongs to it alone.
+//! let reader = catalog.reader("weather", dir.join("cache"), ReaderOptions::default())?;
+//! let old = reader.current(); // one version, for as long as it is held
+//! assert_eq!(old.table()?.get("Oslo")?.as_deref(), Some(&b"cold"[..]));
 //!
-//! // `CatalogReader::watch` calls `refresh` from a thread.
-//! catalog.publish("cities", build("second.table", b"mild")?, &PublishOptions::default())?;
+//! // `refresh` switches to the newest version. `watch` calls it from a thread.
+//! catalog.publish("weather", build("2.table", "mild")?, &PublishOptions::default())?;
 //! assert!(reader.refresh()?);
-//! assert_eq!(reader.current().table()?.get(b"Oslo")?.as_deref(), Some(&b"mild"[..]));
-//! assert_eq!(old.version().number, 1); // A generation never changes.
+//! assert_eq!(reader.current().table()?.get("Oslo")?.as_deref(), Some(&b"mild"[..]));
+//! assert_eq!(old.version().number, 1); // queries that hold the old version finish on it
+//! let _watch = reader.watch(Duration::from_secs(1), |outcome| match outcome {
+//!     Ok(newer) => println!("switched to version {}", newer.version().number),
+//!     Err(error) => eprintln!("{error}; the open version stays in use"),
+//! }); // dropping it stops the thread
 //!
 //! // Removes versions that are neither recent nor pinned, and files that no version lists.
-//! catalog.clean("cities", &CleanOptions::default())?;
+//! catalog.clean("weather", &CleanOptions::default())?;
 //! # Ok(()) }
 //! ```
 //!
+//! # Durability
+//!
+//! [`Catalog::publish`] stores the files durably and then creates the manifest under the next
+//! number, unless that number exists. So a version is complete or absent, and of several concurrent
+//! publishers exactly one succeeds; the others get `AlreadyExists` and may retry. A reader verifies
+//! each file by its BLAKE3 hash before it opens it.
+//!
+//! # Concurrency
+//!
+//! Any number of programs publish, clean and read at the same time. [`CatalogReader::current`]
+//! never waits, and clones of a [`CatalogReader`] are cheap. If a newer version cannot be fetched
+//! or opened, the reader keeps the version that it has, and [`CatalogReader::stats`] and the
+//! callback of [`CatalogReader::watch`] report the error. A reader that has run before starts
+//! without its catalog, from its cache.
+//!
+//! # Errors
+//!
+//! | [`ErrorKind`] | cause |
+//! |---|---|
+//! | `InvalidArgument` | an invalid name; the version is of another kind than expected |
+//! | `NotFound` | no catalog in the directory, no such name or version |
+//! | `AlreadyExists` | another publisher was faster; the directory has contents of its own |
+//! | `Locked` | another reader uses the cache directory |
+//! | `Corrupt` | a file or a manifest differs from its hash |
+//! | `UnsupportedVersion` | the version was published by a newer release |
+//! | `Io` | the file system or the network reports a failure |
+//! | `Failed` | the cache directory was moved or replaced |
+//!
+//! # Cost
+//!
+//! | what | cost |
+//! |---|---|
+//! | publishing | reads and sends the files that the newest version does not have |
+//! | publishing on one file system | hard links; files must not be overwritten in place |
+//! | a refresh without news | one listing of the versions |
+//! | a refresh | fetches, verifies and opens the files that the reader does not have |
+//! | disk space of a reader | two versions, within [`ReaderOptions::cache_bytes`] |
+//!
+//! # Limits
+//!
+//! A name has 1 to 100 characters of `A-Z a-z 0-9 . _ -` and does not begin with a dot. Manifests
+//! are not signed: the party that can write to the catalog controls what readers read.
+//!
+//! # Other machines
+//!
 //! [`Catalog::at`] takes any [`Origin`]; crate `firndb-remote` has origins for HTTP, HDFS and
 //! object stores. A [`Share`] exposes the files of a reader, so that other machines can fetch them
-//! from it. The format of manifests and the names of objects are in `format.rs`.
+//! from it.
+
+// The format of manifests and the names of objects are in `format.rs`.
 
 mod format;
 mod origin;

@@ -18,6 +18,19 @@ const MAX_LABELS: usize = 100;
 const MAX_LABEL: usize = 4096;
 
 /// How a version is published.
+///
+/// ```
+/// use firndb::catalog::{Catalog, PublishOptions};
+/// use std::path::Path;
+///
+/// /// Publishes a table or collection with a label, and shows how much is sent.
+/// fn publish(catalog: &Catalog, path: &Path) -> firndb::Result<u64> {
+///     let progress = |done, total| println!("{done} of {total} bytes");
+///     let mut options = PublishOptions { progress: Some(&progress), ..PublishOptions::default() };
+///     options.labels.insert("source".into(), "nightly build".into());
+///     Ok(catalog.publish("offers", path, &options)?.version.number)
+/// }
+/// ```
 #[derive(Default)]
 #[non_exhaustive]
 pub struct PublishOptions<'a> {

@@ -40,6 +40,20 @@ pub struct Applied {
 
 /// How many of the documents of its source a feed may remove. A feed that would remove more is
 /// rejected and changes nothing, because it may be truncated, or consist of single changes.
+///
+/// ```
+/// use firndb::indexer::{Indexer, Removals};
+/// use firndb::search::Document;
+///
+/// /// Applies a feed that may remove any number of documents. Returns how many it removed.
+/// fn replace(index: &mut Indexer, offers: &[(String, Document)]) -> firndb::Result<u64> {
+///     let mut feed = index.feed("offers")?.removals(Removals::All);
+///     for (key, offer) in offers {
+///         feed.add(key, offer)?;
+///     }
+///     Ok(feed.finish()?.removed)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Removals {

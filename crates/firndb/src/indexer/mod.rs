@@ -1,37 +1,42 @@
-//! Indexer: turns feeds of documents into a collection, and rebuilds only what has changed.
+//! Indexer: turns feeds of documents into a collection, and rebuilds only what changed.
 //!
 //! A *source* delivers documents by key. [`Indexer::feed`] takes a new version of everything that a
 //! source has: new keys are added, changed documents updated, and absent keys removed.
-//! [`Indexer::changes`] takes single changes. The documents are kept in a LogStore, and the indexer
-//! tracks which partitions of the collection are dirty. [`Indexer::publish`] rebuilds the dirty
-//! partitions and publishes them as one change of the collection.
+//! [`Indexer::changes`], [`Indexer::upsert`] and [`Indexer::delete`] make single changes. The
+//! documents are kept in a log, and the indexer tracks which partitions of the collection they
+//! belong to. [`Indexer::publish`] rebuilds the partitions with changes and publishes them as one
+//! change of the collection.
 //!
 //! ```
 //! use firndb::indexer::{Indexer, Options, Partitioning};
 //! use firndb::search::{Document, Field, Roles, Schema, Type, query::eq};
 //! # fn main() -> firndb::Result<()> {
-//! # let dir = std::env::temp_dir().join(format!("firndb-indexer-{}", std::process::id()));
+//! # let dir = std::env::temp_dir().join(format!("firndb-doc-indexer-{}", std::process::id()));
 //! # let result = guide(&dir);
 //! # let _ = std::fs::remove_dir_all(&dir);
 //! # result }
 //! # fn guide(dir: &std::path::Path) -> firndb::Result<()> {
-//! let schema = Schema::new([Field::new("city", Type::String, Roles::FILTERABLE)])?;
-//! let by_city = Partitioning::by_field("city");
+//!
+//! let schema = Schema::new([Field::new("city", Type::String, Roles::FULL)])?;
+//! let by_city = Partitioning::by_field("city"); // or by_hash(64), by_field_and_hash("city", 16)
 //! let mut index = Indexer::open(dir, schema, by_city, Options::default())?;
 //!
+//! // A feed: all documents of the source `rooms`, by key.
 //! let room = |city: &str| Document::new().set("city", city);
 //! let mut feed = index.feed("rooms")?;
 //! feed.add("room 1", &room("Oslo"))?;
 //! feed.add("room 2", &room("Bergen"))?;
-//! let applied = feed.finish()?; // durable from here on
-//! assert_eq!((applied.added, applied.dirty.len()), (2, 2));
+//! let applied = feed.finish()?; // all or nothing; survives power loss from here on
+//! assert_eq!((applied.added, applied.removed), (2, 0));
+//! assert_eq!(applied.dirty, ["Bergen", "Oslo"]); // the partitions with changes
 //!
-//! index.publish()?;
+//! index.publish()?; // now readers of the collection see it
 //! assert_eq!(index.collection().reader().count(&eq("city", "Oslo"))?, 1);
 //!
-//! // Changes one document. Only the partition `Oslo` is rebuilt.
+//! // One more document. Only the partition `Oslo` is rebuilt.
 //! index.upsert("rooms", "room 3", &room("Oslo"))?;
 //! assert_eq!(index.publish()?.rebuilt, ["Oslo"]);
+//! index.close()?;
 //! # Ok(()) }
 //! ```
 //!
@@ -39,11 +44,57 @@
 //! smallest name is published, and the others wait until it is removed. So the collection depends
 //! on the contents of the sources, never on the order in which they arrived.
 //!
-//! After a crash [`Indexer::open`] completes a feed that was fully received, and drops one that was
-//! not. A partition stays dirty until the collection that contains it is durable, so an interrupted
-//! publication is repeated and gives the same bytes. The log records the content id of the
-//! published set. If the collection has another one, because it was replaced or changed from
-//! outside, all of it is rebuilt ([`Indexer::is_remade`]).
+//! # Durability
+//!
+//! [`Feed::finish`], [`Indexer::upsert`] and [`Indexer::delete`] are atomic, and survive power loss
+//! once they return. After a crash, [`Indexer::open`] completes a feed that was fully received, and
+//! drops one that was not. A partition keeps its changes on record until the collection with them
+//! is durable, so an interrupted publication is repeated and gives the same bytes. If the
+//! collection was replaced or changed by another program, the next publication rebuilds all of it
+//! ([`Indexer::is_remade`]).
+//!
+//! # Concurrency
+//!
+//! One process at a time opens an index. Any number of processes read its collection meanwhile:
+//! `Collection::open(dir.join("collection"))`. Only the index changes it; other changes are
+//! refused. [`Indexer::publish_to`] also publishes to a [`Catalog`].
+//!
+//! # Errors
+//!
+//! | [`ErrorKind`] | cause |
+//! |---|---|
+//! | `InvalidArgument` | a document does not fit the schema; the index has another schema |
+//! | `InvalidArgument` | a feed would remove too many documents ([`Removals`]) |
+//! | `InvalidArgument` | a partition does not fit into the memory of its thread |
+//! | `NotFound` | [`Indexer::open_existing`] of a directory without an index |
+//! | `AlreadyExists` | the directory of a backup has other contents; a publisher was faster |
+//! | `Locked` | another process has the index open |
+//! | `Corrupt` | a damaged file |
+//! | `Failed` | the collection was replaced while the index was open |
+//!
+//! `Io`, `UnsupportedVersion` and `Failed` after a failed write mean the same as in
+//! [`log`] and [`search`](crate::search).
+//!
+//! # Cost
+//!
+//! | what | cost |
+//! |---|---|
+//! | an unchanged document of a feed | one lookup in the log |
+//! | a changed document | one record in the log, or two in feeds with over 4 MiB of changes |
+//! | a publication | reads and rebuilds the partitions with changes, and no others |
+//! | memory | about 10 bytes per key, as in [`log`](crate::log#cost) |
+//! | a feed | 32 bytes of memory per document, and a few MiB |
+//! | a publication | [`Options::memory`], 1 GiB by default, shared by its threads |
+//!
+//! # Limits
+//!
+//! | what | limit |
+//! |---|---|
+//! | a key; the name of a source | 1 to 65,535 bytes ([`MAX_KEY`]); 1 to 255 ([`MAX_SOURCE`]) |
+//! | partitions by hash, per value of the field | [`MAX_PARTITIONS`] |
+//! | all partitions | 32,000 ([`search::MAX_PARTITIONS`](crate::search::MAX_PARTITIONS)) |
+//! | fields to partition by | single-valued, of type bool, i64, u64 or string |
+//! | a feed | removes at most half of the documents of its source, or 100, unless allowed |
 
 mod partitioning;
 mod format;
@@ -292,6 +343,18 @@ impl Indexer {
     ///
     /// `AlreadyExists` if another publisher was faster. The collection has the changes even then,
     /// and the call can be repeated.
+    ///
+    /// ```
+    /// use firndb::catalog::Catalog;
+    /// use firndb::indexer::Indexer;
+    ///
+    /// /// Publishes all changes. Returns the number of the catalog's new version, if there is one.
+    /// fn publish(index: &mut Indexer, catalog: &Catalog) -> firndb::Result<Option<u64>> {
+    ///     let (published, version) = index.publish_to(catalog, "offers")?;
+    ///     println!("{} partitions rebuilt", published.rebuilt.len());
+    ///     Ok(version.map(|published| published.version.number))
+    /// }
+    /// ```
     pub fn publish_to(
         &mut self,
         catalog: &Catalog,

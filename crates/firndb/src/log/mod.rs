@@ -1,60 +1,102 @@
-//! LogStore: a mutable key-value store in one directory: an append-only log of records and an index
-//! in memory.
+//! LogStore: a mutable key-value store in a directory, for keys and values that change at any time.
 //!
-//! Every put and delete appends a record to the active segment. The index in memory has the
-//! location of each key's newest record, at most 10.5 bytes per key at any key length. A put is a
-//! copy into a mapped file; a get is a search in the index and one read of the record, whose
-//! checksum is verified (`Lookup::find`, `read_at`). Compaction copies the live records of stale
-//! segments forward while reading and writing continue.
-//!
-//! # Usage
+//! Every write appends a record to a log. An index in memory has the location of the newest record
+//! of each key, so a get reads one record. Compaction in the background frees the space of replaced
+//! and deleted records. Keys are not ordered: there are no range scans. For data that is built in
+//! one go and then only read, a [`Table`](crate::table::Table) needs less memory.
 //!
 //! ```
 //! use firndb::log::{Batch, LogStore, WriteOptions};
-//!
+//! use std::time::Duration;
 //! # fn main() -> firndb::Result<()> {
-//! # let dir = std::env::temp_dir().join(format!("firndb-log-doc-{}", std::process::id()));
-//! let store = LogStore::open(&dir)?; // Creates it if there is none.
-//! store.put("key", "value")?;
-//! assert_eq!(store.get("key")?.as_deref(), Some(&b"value"[..]));
+//! # let dir = std::env::temp_dir().join(format!("firndb-doc-log-{}", std::process::id()));
+//! # let result = guide(&dir);
+//! # let _ = std::fs::remove_dir_all(&dir);
+//! # result }
+//! # fn guide(dir: &std::path::Path) -> firndb::Result<()> {
 //!
-//! // A batch is applied as a whole or not at all, also after a crash.
-//! let batch = Batch::new().put("a", "1").delete("key");
+//! let store = LogStore::open(dir)?; // creates the store if there is none
+//! store.put("user/1", "Ann")?;
+//! assert_eq!(store.get("user/1")?.as_deref(), Some(&b"Ann"[..])); // Option<Vec<u8>>
+//!
+//! // A batch is applied as a whole or not at all. With `sync` it also survives power loss.
+//! let batch = Batch::new().put("user/2", "Bob").put("visits", "41").delete("user/1");
 //! store.write_with(&batch, WriteOptions::sync())?;
 //!
-//! // Atomic read-modify-write.
-//! store.update("a", |old| old.map(|old| [old, b"0"].concat()))?;
+//! // Atomic read-modify-write. `None` stands for an absent key.
+//! let count = |old: Option<&[u8]>| -> u64 {
+//!     old.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or(0)
+//! };
+//! store.update("visits", |old| Some((count(old) + 1).to_string().into_bytes()))?;
+//! assert_eq!(store.get("visits")?.as_deref(), Some(&b"42"[..]));
+//!
+//! // A record that expires after an hour, and a snapshot that later writes do not change.
+//! store.put_with("session/7", "user/2", WriteOptions::new().ttl(Duration::from_secs(3600)))?;
+//! let snapshot = store.snapshot();
+//! store.delete("session/7")?;
+//! assert!(snapshot.get("session/7")?.is_some() && !store.contains("session/7")?);
+//!
 //! for record in store.iter() {
-//!     let (key, value) = record?;
-//!     assert_eq!((&key[..], &value[..]), (&b"a"[..], &b"10"[..]));
+//!     let (key, value) = record?; // Vec<u8>, Vec<u8>
+//!     println!("{} has {} bytes", String::from_utf8_lossy(&key), value.len());
 //! }
-//! store.close()?;
-//! # std::fs::remove_dir_all(&dir).ok();
-//! # Ok(())
-//! # }
+//! store.close()?; // dropping the store closes it too, but cannot report an error
+//! # Ok(()) }
 //! ```
 //!
-//! # Guarantees
+//! # Durability
 //!
-//! - **One order.** Puts, deletes and batches have one total order, that of the log, also across
-//!   power loss. A crash loses a suffix of it, never a part in the middle.
-//! - **Durability.** A write with [`Durability::Os`] survives a process crash, with
-//!   [`Durability::Sync`] a power cut. Concurrent writers share one sync. After a failed sync the
-//!   store is read-only until it is reopened.
-//! - **One writer process**, which holds a lock on the directory, with any number of threads. Any
-//!   number of processes may open the store for reading only and follow it with
-//!   [`LogStore::refresh`].
-//! - **Readers do not wait** for writers, compaction or syncs.
-//! - **Recovery** reads the checkpoint and the hints, and replays the log after them; it is bounded
-//!   by [`Options::checkpoint_bytes`].
+//! - A write with [`Durability::Os`], the default, survives a process crash as soon as it returns.
+//!   With [`Durability::Sync`] it also survives power loss; writers that wait at the same time
+//!   share one sync. [`LogStore::sync`] and [`LogStore::close`] make all earlier writes durable.
+//! - Puts, deletes and batches have one total order, that of the log. Power loss removes a suffix
+//!   of it, which contains no write that was acknowledged as durable, and never a part of a batch.
+//! - After a failed sync nothing is written until the store is reopened; reads continue.
+//!
+//! # Concurrency
+//!
+//! One process writes, with any number of threads; it holds a lock on the directory. Any number of
+//! other processes read the store meanwhile ([`LogStore::open_read_only`]) and see later writes
+//! after [`LogStore::refresh`]. A [`LogStore`] is `Send` and `Sync`, and clones are cheap. Gets do
+//! not wait for writers, compaction or syncs. Three threads do the maintenance, unless
+//! [`Options::background`] is off.
+//!
+//! # Errors
+//!
+//! An absent or expired key is `None`, not an error. The kinds of errors:
+//!
+//! | [`ErrorKind`](crate::ErrorKind) | cause |
+//! |---|---|
+//! | `InvalidArgument` | an option or a length out of range; a write to a read-only handle |
+//! | `NotFound` | [`LogStore::open_read_only`] of a directory without a store |
+//! | `Locked` | another process or handle has the store open for writing |
+//! | `Corrupt` | a damaged record or file; the error has the file and the offset |
+//! | `UnsupportedVersion` | the store was written by a newer release |
+//! | `Io` | the operating system reports a failure; on a full disk the store stays open |
+//! | `Failed` | an earlier sync failed, the store is closed, or the index is full |
+//!
+//! # Cost
+//!
+//! | what | cost |
+//! |---|---|
+//! | a put | one copy of the record into the log |
+//! | a get | one search of the index and one read; of an absent key, hardly ever a read |
+//! | an update | a get and a put; repeated if another write changes the key meanwhile |
+//! | an iteration | one pass over the segments, in the order of the log |
+//! | memory | about 10 bytes per key of any length in a large store, 17 MB for a million keys |
+//! | disk | live bytes / (1 - [`Options::compaction_threshold`]), plus two segments |
+//! | opening | reads a checkpoint, and replays at most [`Options::checkpoint_bytes`] of log |
+//!
+//! While a snapshot or an iterator exists, segments that it needs stay on disk. [`LogStore::stats`]
+//! reports sizes and counts.
 //!
 //! # Limits
 //!
-//! Keys have at most 65,536 bytes, values 4 GiB - 1. A store has about 230 million keys and 16,384
-//! segments at most. Iteration is in the order of the log, not of the keys.
-//!
-//! `format/` defines the bytes; `ARCHITECTURE.md` describes the write path, the read path, recovery
-//! and maintenance.
+//! A key has at most 65,536 bytes ([`MAX_KEY`]), a value 4 GiB - 1 ([`MAX_VALUE`]); both may be
+//! empty. A store has at most about 230 million keys and 16,384 segments of up to 64 MiB. Times of
+//! expiry are milliseconds since 1970-01-01 UTC. Writing needs a local file system.
+
+// `format/` defines the bytes. `ARCHITECTURE.md` describes put, get, recovery and maintenance.
 
 pub(crate) mod options;
 pub(crate) mod expiry;

@@ -1,6 +1,6 @@
 //! Integration tests through the public API, on a real disk.
 //!
-//! - `readme.rs`: the example of README.md;
+//! - `examples.rs`: the programs in the folder `examples` of the repository;
 //! - `golden.rs`, `golden_index.rs`, `tables.rs`: collections, an index and tables of every
 //!   released format version can be read and used;
 //! - `queries.rs`: queries of every kind, what is refused, cancellation;
@@ -16,13 +16,13 @@
 mod background_compaction;
 mod catalog;
 mod changes;
+mod examples;
 mod golden;
 mod golden_index;
 mod links;
 mod memory;
 mod multi_valued;
 mod queries;
-mod readme;
 mod replaced_directory;
 mod size_boundaries;
 mod tables;

@@ -19,6 +19,22 @@ use crate::search::simd::kernels;
 use crate::search::simd::scan;
 
 /// A facet to compute: the most frequent values of a field among the matches.
+///
+/// ```
+/// use firndb::search::{Facet, Reader, query::eq};
+///
+/// /// Prints how many offers in Oslo there are of each kind, and how many in each city.
+/// fn facets(reader: &Reader) -> firndb::Result<()> {
+///     // Disjunctive: counts by city as if the filter did not restrict the city.
+///     let wanted = [Facet::new("kind").top(20), Facet::new("city").disjunctive()];
+///     for facet in reader.facets(&eq("city", "Oslo"), &wanted)? {
+///         for (value, count) in facet.values {
+///             println!("{} {value}: {count}", facet.field);
+///         }
+///     }
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Facet {

@@ -21,6 +21,19 @@ use std::ops::ControlFlow;
 
 /// Fields to group by and fields to aggregate. At most two fields make groups. A document with
 /// several values is in several groups.
+///
+/// ```
+/// use firndb::search::{GroupBy, Reader, query::all};
+///
+/// /// Prints the number of offers and the average price of each city.
+/// fn prices(reader: &Reader) -> firndb::Result<()> {
+///     for group in reader.group_by(&all(), &GroupBy::new(["city"]).aggregates(["price"]))? {
+///         let price = &group.aggregates[0]; // one for each field of `aggregates`
+///         println!("{:?}: {} offers, average {:?}", group.key[0], group.count, price.avg);
+///     }
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GroupBy {

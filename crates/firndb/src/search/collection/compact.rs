@@ -24,6 +24,18 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 /// Which partitions [`Collection::compact`] merges.
+///
+/// ```
+/// use firndb::search::{Collection, MergePolicy};
+/// use std::time::Duration;
+///
+/// /// Merges small partitions that have not changed for a day.
+/// fn compact(collection: &Collection) -> firndb::Result<()> {
+///     let day = Duration::from_secs(24 * 3600);
+///     let policy = MergePolicy::default().small(10_000).unchanged_for(day);
+///     collection.compact(&policy, |merge| println!("{:?} became {}", merge.from, merge.into))
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MergePolicy {

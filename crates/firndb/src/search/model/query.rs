@@ -213,6 +213,31 @@ impl Query {
 /// A position in the order of a query: the sort keys of a hit, the name of its partition and its
 /// document number. It stays valid when partitions are replaced. [`fmt::Display`] writes it as
 /// text, [`PageToken::parse`] reads it back.
+///
+/// ```
+/// use firndb::search::{PageToken, Query, Reader};
+///
+/// /// A page of results, and the token for the request of the next page.
+/// fn page(
+///     reader: &Reader,
+///     mut query: Query,
+///     token: Option<&str>,
+/// ) -> firndb::Result<(Vec<String>, Option<String>)> {
+///     if let Some(token) = token {
+///         query = query.after(PageToken::parse(token)?);
+///     }
+///     let page = reader.search(&query)?;
+///     let mut texts = Vec::new();
+///     for payload in reader.payloads(&page.hits)? {
+///         texts.push(String::from_utf8_lossy(&payload).into_owned());
+///     }
+///     let next = match page.hits.last() {
+///         Some(&last) => Some(reader.page_token(&query, last)?.to_string()),
+///         None => None,
+///     };
+///     Ok((texts, next))
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PageToken {

@@ -10,6 +10,21 @@ use crate::{Error, Result};
 
 /// Reads the values of one field of many hits. A look-up is prepared once per partition;
 /// [`Reader::value`](crate::search::Reader::value) prepares it once per hit.
+///
+/// ```
+/// use firndb::search::{Query, Reader, query::all};
+///
+/// /// The prices of the first 100 offers.
+/// fn prices(reader: &Reader) -> firndb::Result<Vec<String>> {
+///     let page = reader.search(&Query::new(all()).limit(100))?;
+///     let mut price = reader.field("price")?;
+///     let mut prices = Vec::new();
+///     for &hit in &page.hits {
+///         prices.push(price.value(hit)?.map_or("none".to_string(), |value| value.to_string()));
+///     }
+///     Ok(prices)
+/// }
+/// ```
 pub struct FieldReader<'r> {
     pub(crate) set: &'r PartitionSet,
     pub(crate) field: usize,

@@ -230,6 +230,21 @@ impl Reader {
     }
 
     /// Returns a reader with a deadline: queries that run at or after it fail with `Cancelled`.
+    ///
+    /// ```
+    /// use firndb::search::{Filter, Reader};
+    /// use firndb::{ErrorKind, Result};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// /// The number of matches; `None` if counting takes longer than 50 ms.
+    /// fn count_in_time(reader: &Reader, filter: &Filter) -> Result<Option<u64>> {
+    ///     let deadline = Instant::now() + Duration::from_millis(50);
+    ///     match reader.with_deadline(deadline).count(filter) {
+    ///         Err(error) if error.kind() == ErrorKind::Cancelled => Ok(None),
+    ///         counted => counted.map(Some),
+    ///     }
+    /// }
+    /// ```
     pub fn with_deadline(&self, deadline: Instant) -> Reader {
         let limits = QueryLimits { deadline: Some(deadline), ..self.limits.clone() };
         Reader { set: self.set.clone(), limits }

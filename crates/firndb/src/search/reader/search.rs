@@ -130,6 +130,29 @@ impl Reader {
 
     /// Calls `callback` with each match in order, after the first `skip` and at most `limit`, until
     /// it breaks. Memory does not grow with the number of matches.
+    ///
+    /// ```
+    /// use firndb::search::{Query, Reader, Value, query::gt};
+    /// use std::ops::ControlFlow;
+    ///
+    /// /// The sum of the prices above 10.
+    /// fn sum(reader: &Reader) -> firndb::Result<f64> {
+    ///     let (mut sum, mut failure) = (0.0, None);
+    ///     reader.for_each(&Query::new(gt("price", 10)), |hit| match reader.value(hit, "price") {
+    ///         Ok(value) => {
+    ///             if let Some(Value::F64(price)) = value {
+    ///                 sum += price;
+    ///             }
+    ///             ControlFlow::Continue(())
+    ///         }
+    ///         Err(error) => {
+    ///             failure = Some(error);
+    ///             ControlFlow::Break(())
+    ///         }
+    ///     })?;
+    ///     failure.map_or(Ok(sum), Err)
+    /// }
+    /// ```
     pub fn for_each(
         &self,
         query: &Query,

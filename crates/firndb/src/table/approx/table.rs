@@ -28,6 +28,25 @@ use std::path::Path;
 /// fingerprint
 /// ([`ApproximateOptions::fingerprint_bits`](crate::table::ApproximateOptions::fingerprint_bits)),
 /// and the value of another key otherwise.
+///
+/// ```
+/// use firndb::table::{ApproximateBuilder, ApproximateOptions, ApproximateTable};
+/// # let path = std::env::temp_dir().join(format!("firndb-doc-approx-{}", std::process::id()));
+///
+/// // Values of 2 bytes; 1 in 256 keys that were not added is found nevertheless.
+/// let options = ApproximateOptions::new().value_width(2).fingerprint_bits(8);
+/// let mut builder = ApproximateBuilder::create_with(&path, options)?;
+/// for n in 0..1000u16 {
+///     builder.add(format!("user {n}"), n.to_le_bytes())?;
+/// }
+/// builder.finish()?;
+///
+/// let table = ApproximateTable::open(&path)?;
+/// let value = table.get("user 7")?.expect("a key that was added is found");
+/// assert_eq!(&*value, &7u16.to_le_bytes());
+/// # let _ = std::fs::remove_file(&path);
+/// # Ok::<(), firndb::Error>(())
+/// ```
 pub struct ApproximateTable {
     pub(crate) file: Envelope,
     meta: Meta,

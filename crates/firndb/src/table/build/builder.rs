@@ -160,6 +160,23 @@ impl TableBuilder {
     /// [`TableBuilder::finish`] that reports its progress regularly. Breaking cancels the build
     /// with `Cancelled`. Progress restarts at 0 if more than 16 keys share a bin of the directory,
     /// as crafted keys do: then all keys are hashed again under a seed.
+    ///
+    /// ```
+    /// use firndb::table::{BuildReport, TableBuilder};
+    /// use std::ops::ControlFlow;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// /// Finishes a build unless `stop` becomes true; then the error is of kind `Cancelled`.
+    /// fn finish(builder: TableBuilder, stop: &AtomicBool) -> firndb::Result<BuildReport> {
+    ///     builder.finish_with(|progress| {
+    ///         println!("{} of {} records", progress.done, progress.total);
+    ///         match stop.load(Ordering::Relaxed) {
+    ///             true => ControlFlow::Break(()),
+    ///             false => ControlFlow::Continue(()),
+    ///         }
+    ///     })
+    /// }
+    /// ```
     pub fn finish_with(
         self,
         mut progress: impl FnMut(Progress) -> ControlFlow<()>,

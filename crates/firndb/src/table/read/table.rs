@@ -67,6 +67,20 @@ impl Table {
     ///
     /// Stops at the first error, of the table or of `read`. Because the table works ahead, an error
     /// of the table may come before `read` has seen all values of the keys before it.
+    ///
+    /// ```
+    /// use firndb::table::Table;
+    ///
+    /// /// The total length of the values of these keys.
+    /// fn total(table: &Table, keys: &[String]) -> firndb::Result<usize> {
+    ///     let mut total = 0;
+    ///     table.read_many(keys, |_position, value| {
+    ///         total += value.map_or(0, <[u8]>::len);
+    ///         Ok::<(), firndb::Error>(()) // or an error of your own: `From<firndb::Error>`
+    ///     })?;
+    ///     Ok(total)
+    /// }
+    /// ```
     pub fn read_many<K: AsRef<[u8]>, E: From<Error>>(
         &self,
         keys: &[K],
@@ -82,6 +96,27 @@ impl Table {
 
     /// All records in `n` iterators over equal numbers of blocks, for as many threads. One after
     /// another they are [`Table::iter`]. At least one, even if `n` is 0.
+    ///
+    /// ```
+    /// use firndb::table::Table;
+    ///
+    /// /// Counts records with empty values, with four threads.
+    /// fn empty(table: &Table) -> firndb::Result<usize> {
+    ///     std::thread::scope(|scope| {
+    ///         let count = |split: firndb::table::Iter| -> firndb::Result<usize> {
+    ///             let mut empty = 0;
+    ///             for record in split {
+    ///                 let (_key, value) = record?;
+    ///                 empty += usize::from(value.is_empty());
+    ///             }
+    ///             Ok(empty)
+    ///         };
+    ///         let start = |split| scope.spawn(move || count(split));
+    ///         let threads: Vec<_> = table.splits(4).into_iter().map(start).collect();
+    ///         threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    ///     })
+    /// }
+    /// ```
     pub fn splits(&self, n: usize) -> Vec<Iter<'_>> {
         let n = n.max(1) as u64;
         (0..n).map(|split| Iter::new(&self.reader, split, n)).collect()

@@ -63,6 +63,20 @@ pub fn parse_filter(text: &str, schema: Option<&Schema>) -> Result<Filter> {
 /// part of the text.
 ///
 /// Errors are `InvalidArgument` with a span.
+///
+/// ```
+/// use firndb::search::{Field, Roles, Schema, Type, parse_query, point_at};
+///
+/// let schema = Schema::new([Field::new("price", Type::F64, Roles::FULL)])?;
+/// let query = parse_query("price < 10 order by -price limit 5", Some(&schema))?;
+/// assert_eq!(query.to_string(), "price < 10 order by price desc limit 5");
+///
+/// // With a schema, names are checked, and a similar one is suggested.
+/// let error = parse_query("prize < 10", Some(&schema)).unwrap_err();
+/// assert_eq!(error.span(), Some((0, 5)));
+/// println!("{}", point_at("prize < 10", &error)); // marks these bytes
+/// # Ok::<(), firndb::Error>(())
+/// ```
 pub fn parse_query(text: &str, schema: Option<&Schema>) -> Result<Query> {
     let mut parser = Parser::new(text, schema)?;
     let mut query = Query::new(parser.filter()?);
