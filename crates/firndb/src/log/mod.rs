@@ -83,6 +83,7 @@ pub use format::record::{MAX_KEY, MAX_VALUE};
 pub use open::store::LogStore;
 pub use options::{Access, Durability, Options, WriteOptions};
 pub use read::scan::Iter;
+pub use read::scan_from::ScanPage;
 pub use read::snapshot::Snapshot;
 pub use stats::{Recovery, Stats};
 pub use write::batch::Batch;

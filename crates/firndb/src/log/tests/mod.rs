@@ -20,6 +20,7 @@ mod model;
 mod proof;
 mod refresh;
 mod repair;
+mod scan_from;
 
 use crate::Result;
 use crate::disk::{DiskRef, SimDisk};
