@@ -44,6 +44,10 @@
 //! - **One writer process**, which holds a lock on the directory, with any number of threads. Any
 //!   number of processes may open the store for reading only and follow it with
 //!   [`LogStore::refresh`].
+//! - **Versions.** Every write of a key gives it another version, which compaction and reopening
+//!   keep. [`LogStore::write_if`] writes a batch if versions are as expected.
+//! - **Stateless scans.** [`LogStore::scan_from`] returns every key that exists during a whole
+//!   scan, also if the store is compacted or reopened between two pages.
 //! - **Readers do not wait** for writers, compaction or syncs.
 //! - **Recovery** reads the checkpoint and the hints, and replays the log after them; it is bounded
 //!   by [`Options::checkpoint_bytes`].
@@ -51,7 +55,7 @@
 //! # Limits
 //!
 //! Keys have at most 65,536 bytes, values 4 GiB - 1. A store has about 230 million keys and 16,384
-//! segments at most. Iteration is in the order of the log, not of the keys.
+//! segments at most. Iteration is in the order of the log or of hashes, not of the keys.
 //!
 //! `format/` defines the bytes; `ARCHITECTURE.md` describes the write path, the read path, recovery
 //! and maintenance.
@@ -78,7 +82,7 @@ pub(crate) use admin::backup::target::check_apart;
 pub use admin::backup::update::Backup;
 pub use admin::repair::Repaired;
 pub use admin::verify::LogVerified;
-pub use expiry::{Entry, Expiry};
+pub use expiry::{Entry, Expiry, Versioned};
 pub use format::record::{MAX_KEY, MAX_VALUE};
 pub use open::store::LogStore;
 pub use options::{Access, Durability, Options, WriteOptions};

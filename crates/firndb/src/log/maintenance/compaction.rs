@@ -362,12 +362,14 @@ fn move_put(
         let mut writer = lock_settled(shared)?;
         return forget(shared, &mut writer, hash, location).map(|()| false);
     }
+    let copy_of_put = || match Failpoint::ForgetVersion.is_on() {
+        false => record.copy_of_put(victim.number, offset),
+        true => record.copy_of_put(victim.number, offset + 1),
+    };
     let copy = match is_expired {
         true => Record { moved: true, ..Record::delete(record.key) },
-        false if Failpoint::ForgetExpiry.is_on() => {
-            Record { moved: true, more: false, expires: None, ..*record }
-        }
-        false => Record { moved: true, more: false, ..*record },
+        false if Failpoint::ForgetExpiry.is_on() => Record { expires: None, ..copy_of_put() },
+        false => copy_of_put(),
     };
     let frame = Frame::new(copy, hash, Some(location));
     let mut writer = lock_for(shared, hash, frame.length() as u64)?;

@@ -1,12 +1,12 @@
 //! Reading and writing single keys and batches: the methods of [`LogStore`] for them.
 
 use crate::Result;
-use crate::log::expiry::{Entry, Expiry, Lifetime};
+use crate::log::expiry::{Entry, Expiry, Lifetime, Versioned};
 use crate::log::open::store::LogStore;
 use crate::log::options::WriteOptions;
 use crate::log::read::get;
 use crate::log::read::scan_from::{self, ScanPage};
-use crate::log::write::batch::{Batch, write_batch};
+use crate::log::write::batch::{Batch, write_batch, write_batch_if};
 use crate::log::write::put;
 use crate::log::write::update::{self, Update};
 
@@ -60,7 +60,7 @@ impl LogStore {
         self.get_entry_with(key, |entry| entry.expiry)
     }
 
-    /// Calls `read` with the record of a key: its value and its expiry, as one write made them;
+    /// Calls `read` with the record of a key: value, expiry and version, as one write made them;
     /// `None` if the key is absent.
     pub fn get_entry_with<T>(
         &self,
@@ -68,6 +68,30 @@ impl LogStore {
         read: impl FnOnce(Entry<'_>) -> T,
     ) -> Result<Option<T>> {
         get::get_entry_with(&self.shared(), key.as_ref(), read)
+    }
+
+    /// The value of a key with its version and its expiry; `None` if the key is absent.
+    ///
+    /// A version identifies one write: every write of the key changes it, also one that leaves the
+    /// value as it is. It stays the same when the store is compacted, closed and opened again,
+    /// backed up and restored, and it serves as an entity tag, or to notice a change:
+    /// [`LogStore::write_if`] writes only if versions are as expected. A repaired store has new
+    /// versions. They are no numbers to be compared for order.
+    ///
+    /// Two writes of a key have the same version with a probability of 2^-64. If power loss or a
+    /// restore took a write back, a later one at its place in the log has its version if all bytes
+    /// are equal, otherwise with a probability of 2^-32.
+    pub fn get_versioned(&self, key: impl AsRef<[u8]>) -> Result<Option<Versioned>> {
+        self.get_entry_with(key, |Entry { value, version, expiry, .. }| Versioned {
+            value: value.to_vec(),
+            version,
+            expiry,
+        })
+    }
+
+    /// The version of a key's record: see [`LogStore::get_versioned`]. `None` if the key is absent.
+    pub fn version(&self, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        self.get_entry_with(key, |entry| entry.version)
     }
 
     /// A page of keys and values, for a scan that keeps no state in the store: the cursor 0 begins
@@ -164,6 +188,65 @@ impl LogStore {
     /// All times to live count from the same moment.
     pub fn write_with(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
         write_batch(&self.shared(), batch, options)
+    }
+
+    /// [`LogStore::write`] if each of these keys has this version, atomically; `None` means a key
+    /// that is absent or has expired. Returns whether it wrote; otherwise nothing changed.
+    ///
+    /// The conditions may name other keys than the batch, and any number of them. With an empty
+    /// batch, says whether all conditions hold at one moment.
+    ///
+    /// ```
+    /// use firndb::log::{Batch, LogStore, Versioned};
+    ///
+    /// /// Moves an amount between two accounts; starts again if one was changed meanwhile.
+    /// fn transfer(store: &LogStore, from: &str, to: &str, amount: u64) -> firndb::Result<()> {
+    ///     loop {
+    ///         let [a, b] = [from, to].map(|key| store.get_versioned(key));
+    ///         let (a, b) = (a?, b?);
+    ///         let version = |found: &Option<Versioned>| Some(found.as_ref()?.version);
+    ///         let balance = |found: &Option<Versioned>| {
+    ///             let value = found.as_ref().map(|found| &found.value[..]);
+    ///             value.map_or(0, |value| u64::from_le_bytes(value.try_into().unwrap()))
+    ///         };
+    ///         let [left, more] = [balance(&a) - amount, balance(&b) + amount];
+    ///         let batch = Batch::new().put(from, left.to_le_bytes()).put(to, more.to_le_bytes());
+    ///         if store.write_if(&[(from, version(&a)), (to, version(&b))], &batch)? {
+    ///             return Ok(());
+    ///         }
+    ///     }
+    /// }
+    /// # let dir = std::env::temp_dir().join(format!("firndb-write-if-{}", std::process::id()));
+    /// # let store = LogStore::open(&dir)?;
+    /// # store.put("a", 5u64.to_le_bytes())?;
+    /// # transfer(&store, "a", "b", 2)?;
+    /// # assert_eq!(store.get("b")?.unwrap(), 2u64.to_le_bytes());
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&dir).ok();
+    /// # firndb::Result::Ok(())
+    /// ```
+    ///
+    /// A key that was created and removed again since it was found absent is absent: the condition
+    /// holds. Takes one look at each key's record in addition to the write, under the writer's
+    /// lock; values are not compared. Errors: those of [`LogStore::write`], and `Corrupt` or `Io`
+    /// if a record cannot be read.
+    pub fn write_if(
+        &self,
+        conditions: &[(impl AsRef<[u8]>, Option<u64>)],
+        batch: &Batch,
+    ) -> Result<bool> {
+        self.write_if_with(conditions, batch, WriteOptions::new())
+    }
+
+    /// [`LogStore::write_if`] with its own durability, or an expiry for the puts that do not set
+    /// one.
+    pub fn write_if_with(
+        &self,
+        conditions: &[(impl AsRef<[u8]>, Option<u64>)],
+        batch: &Batch,
+        options: WriteOptions,
+    ) -> Result<bool> {
+        write_batch_if(&self.shared(), conditions, batch, options)
     }
 
     /// Replaces the value of a key by the result of `change`, atomically; `None` means an absent

@@ -14,12 +14,11 @@
 //! No lock is taken. The buffered inserts are read first and then the shards, as in `Index::find`,
 //! so a key that exists during the whole call is in one of the two.
 
-use crate::log::expiry::{Entry, Expiry};
-use crate::log::format::record::Record;
+use crate::log::expiry::Entry;
 use crate::log::index::slot::{HASH_BITS, RecordLocation};
 use crate::log::segments::segment::{RECORD_LINES, Segment};
 use crate::log::segments::segment_table::SegmentTable;
-use crate::log::state::lookup::{GROUP, read_at};
+use crate::log::state::lookup::{GROUP, entry_at, read_at};
 use crate::log::state::shared::Shared;
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -142,11 +141,11 @@ impl<R: FnMut(Entry<'_>)> Page<'_, R> {
     /// Shows the record of the only entry with these bits.
     fn show_one(&mut self, tables: [&Segments; 2], entry: IndexEntry) -> Result<Step> {
         let mut buffer = Vec::new();
-        let Some(record) = self.record_at(tables, entry, &mut buffer)? else {
+        let Some(found) = self.entry_at(tables, entry, &mut buffer)? else {
             return Ok(Step::Outdated);
         };
-        if let Some(hash) = self.due(entry, &record) {
-            self.show(&record);
+        if let Some(hash) = self.due(entry, found.key) {
+            self.show(found);
             self.next = (hash >> 1) + 1;
         }
         Ok(if self.is_full() { Step::Full } else { Step::Complete })
@@ -156,18 +155,18 @@ impl<R: FnMut(Entry<'_>)> Page<'_, R> {
     fn show_several(&mut self, tables: [&Segments; 2], group: &[IndexEntry]) -> Result<Step> {
         let (mut keys, mut buffer) = (Vec::new(), Vec::new());
         for &entry in group {
-            let Some(record) = self.record_at(tables, entry, &mut buffer)? else {
+            let Some(found) = self.entry_at(tables, entry, &mut buffer)? else {
                 return Ok(Step::Outdated);
             };
-            keys.extend(self.due(entry, &record).map(|hash| (hash, record.key.to_vec())));
+            keys.extend(self.due(entry, found.key).map(|hash| (hash, found.key.to_vec())));
         }
         keys.sort_unstable();
         keys.dedup();
         for same in keys.chunk_by(|(a, _), (b, _)| a >> 1 == b >> 1) {
             for (hash, key) in same {
                 let lookup = &self.shared.lookup;
-                lookup.find(key, *hash, |_, record| {
-                    self.show(record);
+                lookup.find(key, *hash, |segment, location, record| {
+                    self.show(entry_at(segment, location, record));
                     Some(())
                 })?;
                 self.next = (hash >> 1) + 1;
@@ -180,26 +179,26 @@ impl<R: FnMut(Entry<'_>)> Page<'_, R> {
     }
 
     /// The hash of a record's key, if that has the bits of the entry and was not shown yet.
-    fn due(&self, (kept, _): IndexEntry, record: &Record) -> Option<u64> {
+    fn due(&self, (kept, _): IndexEntry, key: &[u8]) -> Option<u64> {
         let lookup = &self.shared.lookup;
-        let hash = lookup.hash(record.key);
+        let hash = lookup.hash(key);
         (lookup.index.kept_bits(hash) == kept && hash >> 1 >= self.next).then_some(hash)
     }
 
     /// The record at the location of an entry. `None` if the tables are older than the entry.
-    fn record_at<'b>(
+    fn entry_at<'b>(
         &self,
         tables: [&'b Segments; 2],
         (kept, location): IndexEntry,
         buffer: &'b mut Vec<u8>,
-    ) -> Result<Option<Record<'b>>> {
+    ) -> Result<Option<Entry<'b>>> {
         let lookup = &self.shared.lookup;
         let slot = location.segment();
         let Some(segment) = tables.into_iter().find_map(|table| table.get(slot)) else {
             return Ok(None);
         };
         match read_at(segment, location, lookup.prefetch_lines.get(), buffer) {
-            Ok(record) => Ok(Some(record)),
+            Ok(record) => Ok(Some(entry_at(segment, location, &record))),
             Err(error) => {
                 // Unless compaction moved the record, or a refresh has replaced the segment by a
                 // longer version.
@@ -211,12 +210,11 @@ impl<R: FnMut(Entry<'_>)> Page<'_, R> {
         }
     }
 
-    fn show(&mut self, record: &Record) {
+    fn show(&mut self, entry: Entry<'_>) {
         self.keys += 1;
-        self.bytes += record.key.len() + record.value.len();
-        if !record.is_expired(self.now) {
-            let expiry = Expiry::of(record.expires);
-            (self.read)(Entry { key: record.key, value: record.value, expiry });
+        self.bytes += entry.key.len() + entry.value.len();
+        if !entry.expiry.has_passed(self.now) {
+            (self.read)(entry);
         }
     }
 

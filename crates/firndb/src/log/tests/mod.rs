@@ -21,6 +21,7 @@ mod proof;
 mod refresh;
 mod repair;
 mod scan_from;
+mod versions;
 
 use crate::Result;
 use crate::disk::{DiskRef, SimDisk};
