@@ -95,7 +95,7 @@ impl LogStore {
         let (is_writable, background) = (!options.read_only, options.background);
         let shared = Arc::new(recovery::open(disk, path, options)?);
         if is_writable {
-            match shared.hold_reserve() {
+            match shared.hold_reserve(0) {
                 Err(e) if e.is_disk_full() => {} // The first write that takes space reports it.
                 held => held?,
             }

@@ -21,6 +21,7 @@ mod proof;
 mod refresh;
 mod repair;
 mod scan_from;
+mod small;
 mod versions;
 
 use crate::Result;
