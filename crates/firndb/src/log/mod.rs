@@ -89,7 +89,7 @@ pub use options::{Access, Durability, Options, WriteOptions};
 pub use read::scan::Iter;
 pub use read::scan_from::ScanPage;
 pub use read::snapshot::Snapshot;
-pub use stats::{Recovery, Stats};
+pub use stats::{Recovery, SegmentStats, Stats};
 pub use write::batch::Batch;
 pub use write::update::Update;
 

@@ -22,6 +22,7 @@ mod refresh;
 mod repair;
 mod scan_from;
 mod small;
+mod stats;
 mod versions;
 
 use crate::Result;

@@ -190,6 +190,7 @@ pub(crate) fn count(shared: &Shared, writer: &LogWriter, frame: &Frame) {
     let is_put = frame.record.kind == Kind::Put;
     if frame.record.moved {
         add(&counters.moved_bytes, length);
+        add(&counters.moved_records, 1);
     } else {
         add(&counters.log_bytes, length);
         add(&counters.user_bytes, user);
