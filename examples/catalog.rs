@@ -52,7 +52,7 @@ fn run(dir: &Path) -> firndb::Result<()> {
     let back = catalog.rollback("weather", 1, &PublishOptions::default())?;
     println!("version {} has the files of version 1", back.version.number);
     catalog.pin("weather", 2, "for the audit")?;
-    let options = CleanOptions { keep: 1, grace: Duration::ZERO, ..CleanOptions::default() };
+    let options = CleanOptions::new().keep(1).grace(Duration::ZERO);
     let cleaned = catalog.clean("weather", &options)?;
     println!("removed {:?}, left {:?}", cleaned.versions, catalog.versions("weather")?);
     Ok(())

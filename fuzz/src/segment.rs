@@ -8,6 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const HEADER: usize = 64;
 const EXPIRES: u8 = 1 << 5;
+const MOVED: u8 = 1 << 6;
 /// Maximum growth of a record per mutation, in bytes.
 const ROOM: usize = 64;
 
@@ -35,6 +36,9 @@ fn end_of(bytes: &[u8], offset: usize) -> Option<usize> {
     let value = if flags & 0x0F == 2 { 0 } else { varint(bytes, &mut at)? };
     if flags & EXPIRES != 0 {
         varint(bytes, &mut at)?;
+    }
+    if flags & (MOVED | 0x0F) == MOVED | 1 {
+        at += 8; // The version of a copied put.
     }
     let end = (at as u64).checked_add(key)?.checked_add(value)?;
     usize::try_from(end).ok().filter(|&end| end <= bytes.len())

@@ -33,6 +33,11 @@ impl Expiry {
         }
     }
 
+    /// Whether this time has come.
+    pub(crate) fn has_passed(self, now: u64) -> bool {
+        self.millis().is_some_and(|at| at <= now)
+    }
+
     pub(crate) fn of(millis: Option<u64>) -> Expiry {
         millis.map_or(Expiry::Never, Expiry::At)
     }
@@ -48,6 +53,21 @@ pub struct Entry<'a> {
     /// Its value.
     pub value: &'a [u8],
     /// When it expires.
+    pub expiry: Expiry,
+    /// Its version: see [`LogStore::get_versioned`](crate::log::LogStore::get_versioned).
+    pub version: u64,
+}
+
+/// A value that [`LogStore::get_versioned`](crate::log::LogStore::get_versioned) read, and what
+/// identifies the write that made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Versioned {
+    /// The value.
+    pub value: Vec<u8>,
+    /// The version of the record. Another write of the key has another one.
+    pub version: u64,
+    /// When the record expires.
     pub expiry: Expiry,
 }
 

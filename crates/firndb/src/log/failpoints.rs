@@ -40,6 +40,8 @@ pub(crate) enum Failpoint {
     ForgetExpired,
     /// Compaction drops the expiry of records.
     ForgetExpiry,
+    /// Compaction gives the records that it copies another version.
+    ForgetVersion,
     /// Compaction appends a record again after a newer, deferred one.
     MoveOverDeferred,
     /// Compaction removes a file before its copies are durable.

@@ -61,6 +61,13 @@
 //! not wait for writers, compaction or syncs. Three threads do the maintenance, unless
 //! [`Options::background`] is off.
 //!
+//! # Versions and scans
+//!
+//! Every write of a key gives its record another version, which compaction and reopening keep
+//! ([`LogStore::get_versioned`]). [`LogStore::write_if`] writes a batch if the versions of some keys
+//! are as expected. [`LogStore::scan_from`] continues at a number: it returns every key that exists
+//! during the whole scan, also if the store is compacted or reopened between two pages.
+//!
 //! # Errors
 //!
 //! An absent or expired key is `None`, not an error. The kinds of errors:
@@ -119,13 +126,14 @@ pub use admin::backup::restore::Restored;
 pub(crate) use admin::backup::target::check_apart;
 pub use admin::backup::update::Backup;
 pub use admin::repair::Repaired;
-pub use expiry::{Entry, Expiry};
+pub use expiry::{Entry, Expiry, Versioned};
 pub use format::record::{MAX_KEY, MAX_VALUE};
 pub use open::store::LogStore;
 pub use options::{Access, Durability, Options, WriteOptions};
 pub use read::scan::Iter;
+pub use read::scan_from::ScanPage;
 pub use read::snapshot::Snapshot;
-pub use stats::{Recovery, Stats};
+pub use stats::{Recovery, SegmentStats, Stats};
 pub use write::batch::Batch;
 pub use write::update::Update;
 

@@ -18,7 +18,30 @@ pub struct Recovery {
     pub seconds: f64,
 }
 
-/// The state of a store at one moment. Counts begin when the store is opened.
+/// A segment of a store at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SegmentStats {
+    /// Its number. Later records are in segments with larger numbers.
+    pub number: u64,
+    /// Bytes of its file.
+    pub disk_bytes: u64,
+    /// Bytes up to the end of its last record.
+    pub used_bytes: u64,
+    /// Bytes of the newest records of keys.
+    pub live_bytes: u64,
+    /// Bytes of deletes, which hide older records until compaction finds that there are none.
+    pub delete_bytes: u64,
+    /// Share, 0 to 1, that compaction would free: what is compared with
+    /// [`Options::compaction_threshold`](crate::log::Options::compaction_threshold). Deletes count
+    /// as live here.
+    pub stale_share: f64,
+    /// Whether the segment is full and durable, so that compaction may take it.
+    pub is_sealed: bool,
+}
+
+/// The state of a store at one moment. Counts begin when the store is opened; those of an interval
+/// are the difference of two states: see [`Stats::since`].
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -55,6 +78,20 @@ pub struct Stats {
     pub false_reads: u64,
     /// Bytes that compaction appended.
     pub moved_bytes: u64,
+    /// Records that compaction appended, each in place of its original.
+    pub moved_records: u64,
+    /// Puts and deletes in the segments that compaction went through. Those that were not moved
+    /// were stale.
+    pub scanned_records: u64,
+    /// Bytes of the files that compaction took out of the store. What it gained is this less
+    /// `moved_bytes`.
+    pub removed_bytes: u64,
+    /// Seconds that compaction took, pauses for its rate limit included.
+    pub compaction_seconds: f64,
+    /// Whether compaction copies records at this moment.
+    pub is_compacting: bool,
+    /// Sealed segments whose stale share has reached the threshold: they wait for compaction.
+    pub pending_segments: u64,
     /// Bytes of hints, checkpoints and other maintenance files.
     pub maintenance_bytes: u64,
     /// Backups made.
@@ -63,11 +100,73 @@ pub struct Stats {
     pub segments_removed: u64,
     /// What the opening did.
     pub recovery: Recovery,
+    /// Seconds since the store was opened, in which all counts were made.
+    pub seconds: f64,
+    /// The segments, ordered by number.
+    pub segment_stats: Vec<SegmentStats>,
 }
 
 impl Stats {
+    /// The counts of an interval: those of this state less those of an earlier one of the same
+    /// opening. Sizes and states stay as they are. Any number of observers can measure intervals of
+    /// their own, because nothing is reset.
+    ///
+    /// ```
+    /// # use firndb::log::LogStore;
+    /// # fn watch(store: &LogStore) {
+    /// let before = store.stats();
+    /// std::thread::sleep(std::time::Duration::from_secs(10));
+    /// let interval = store.stats().since(&before);
+    /// println!("{} puts, {:.0} bytes/s copied", interval.puts, interval.compaction_rate());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn since(&self, earlier: &Stats) -> Stats {
+        let mut interval = self.clone();
+        for (count, before) in [
+            (&mut interval.puts, earlier.puts),
+            (&mut interval.deletes, earlier.deletes),
+            (&mut interval.user_bytes, earlier.user_bytes),
+            (&mut interval.log_bytes, earlier.log_bytes),
+            (&mut interval.syncs, earlier.syncs),
+            (&mut interval.false_reads, earlier.false_reads),
+            (&mut interval.moved_bytes, earlier.moved_bytes),
+            (&mut interval.moved_records, earlier.moved_records),
+            (&mut interval.scanned_records, earlier.scanned_records),
+            (&mut interval.removed_bytes, earlier.removed_bytes),
+            (&mut interval.maintenance_bytes, earlier.maintenance_bytes),
+            (&mut interval.backups, earlier.backups),
+            (&mut interval.segments_removed, earlier.segments_removed),
+        ] {
+            *count = count.saturating_sub(before);
+        }
+        interval.seconds = (self.seconds - earlier.seconds).max(0.0);
+        let compaction = self.compaction_seconds - earlier.compaction_seconds;
+        interval.compaction_seconds = compaction.max(0.0);
+        interval
+    }
+
+    /// Bytes that compaction appended per second of the interval.
+    pub fn compaction_rate(&self) -> f64 {
+        per_second(self.moved_bytes, self.seconds)
+    }
+
+    /// Bytes of records written per second of the interval, without compaction.
+    pub fn log_rate(&self) -> f64 {
+        per_second(self.log_bytes, self.seconds)
+    }
+
+    /// Puts and deletes per second of the interval.
+    pub fn write_rate(&self) -> f64 {
+        per_second(self.puts + self.deletes, self.seconds)
+    }
+
     /// Bytes appended to the log per byte of records written: 1 without compaction.
     pub fn write_amplification(&self) -> f64 {
         (self.log_bytes + self.moved_bytes) as f64 / (self.log_bytes as f64).max(1.0)
     }
+}
+
+fn per_second(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }

@@ -9,6 +9,7 @@
 //! 5       1-3   length of the key
 //! .       1-5   length of the value; absent in a delete
 //! .       1-10  if the record expires: when, in milliseconds since 1970
+//! .       8     in a put that compaction copied: u64, its version
 //! .       .     key, value
 //!
 //! KIND  NAME     KEY    VALUE
@@ -22,8 +23,17 @@
 //! Lengths and times are LEB128: seven bits per byte, low bits first, bit 7 set in all but the
 //! last. The checksum depends on the position of the record, so the bytes of a record that are part
 //! of a value, or of a file that was copied elsewhere, are never taken for a record.
+//!
+//! # Versions
+//!
+//! The version of a put identifies one write of its key: 64 bits that are computed from where the
+//! record was written first and from its checksum, so that nothing has to be stored for them. The
+//! log never has two records at one position, with one exception: after a power cut, and after a
+//! backup was restored, it continues from an earlier position. Then the checksum differs, unless
+//! the record has the same bytes, and the same version is right. A copy that compaction makes is
+//! elsewhere, so it carries the version of its original.
 
-use crate::bytes::int::u64_at;
+use crate::bytes::int::{u32_at, u64_at};
 use crate::log::failpoints::Failpoint;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
@@ -32,10 +42,12 @@ pub const MAX_KEY: usize = 65_536;
 /// Longest value in bytes.
 pub const MAX_VALUE: usize = u32::MAX as usize;
 /// Most bytes of a record before its key.
-pub(crate) const HEAD_MAX: usize = 4 + 1 + 3 + 5 + 10;
+pub(crate) const HEAD_MAX: usize = 4 + 1 + 3 + 5 + 10 + 8;
 const MORE: u8 = 1 << 4;
 const EXPIRES: u8 = 1 << 5;
 const MOVED: u8 = 1 << 6;
+/// Bytes of a version.
+const VERSION: usize = 8;
 
 /// The kind of a record. The numbers are stored in files: do not change them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +68,18 @@ pub(crate) struct Record<'a> {
     pub(crate) moved: bool,
     /// Time in milliseconds since 1970 from which on the record counts as deleted.
     pub(crate) expires: Option<u64>,
+    /// In a put that compaction copied, and only there: its version.
+    pub(crate) version: Option<u64>,
+    /// The checksum as read; 0 in a record that is to be appended.
+    pub(crate) checksum: u32,
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
 }
 
 impl<'a> Record<'a> {
     pub(crate) fn put(key: &'a [u8], value: &'a [u8]) -> Record<'a> {
-        Record { kind: Kind::Put, more: false, moved: false, expires: None, key, value }
+        let (more, moved, expires, version, checksum) = Default::default();
+        Record { kind: Kind::Put, more, moved, expires, version, checksum, key, value }
     }
 
     pub(crate) fn delete(key: &'a [u8]) -> Record<'a> {
@@ -76,6 +93,24 @@ impl<'a> Record<'a> {
     /// The value of a `Removed` record.
     pub(crate) fn removed_value(number: u64) -> [u8; 8] {
         number.to_le_bytes()
+    }
+
+    /// The copy of a put that compaction makes. The original is at this position.
+    pub(crate) fn copy_of_put(&self, segment: u64, offset: u64) -> Record<'a> {
+        let version = Some(self.version(segment, offset));
+        Record { moved: true, more: false, version, ..*self }
+    }
+
+    /// The version of a put that was read at this position.
+    pub(crate) fn version(&self, segment: u64, offset: u64) -> u64 {
+        let first = || {
+            let mut bytes = [0; 20];
+            bytes[..8].copy_from_slice(&segment.to_le_bytes());
+            bytes[8..16].copy_from_slice(&offset.to_le_bytes());
+            bytes[16..].copy_from_slice(&self.checksum.to_le_bytes());
+            xxh3_64(&bytes)
+        };
+        self.version.unwrap_or_else(first)
     }
 
     /// Whether the record counts as deleted at this time.
@@ -97,6 +132,10 @@ impl<'a> Record<'a> {
         }
         if let Some(expires) = self.expires {
             at = put_varint(&mut head, at, expires);
+        }
+        if let Some(version) = self.version {
+            head[at..at + VERSION].copy_from_slice(&version.to_le_bytes());
+            at += VERSION;
         }
         (head, at)
     }
@@ -157,6 +196,7 @@ struct Layout {
     kind: Kind,
     flags: u8,
     expires: Option<u64>,
+    version: Option<u64>,
     key: usize,
     value: usize,
     end: usize,
@@ -178,11 +218,18 @@ fn layout(bytes: &[u8]) -> Option<Layout> {
         0 => (None, at),
         _ => varint(bytes, at).map(|(time, at)| (Some(time), at))?,
     };
+    let (version, at) = match kind {
+        Kind::Put if flags & MOVED != 0 => {
+            (Some(u64_at(bytes.get(at..at + VERSION)?, 0)), at + VERSION)
+        }
+        _ => (None, at),
+    };
     if key_length > MAX_KEY as u64 || value_length > MAX_VALUE as u64 {
         return None;
     }
     let value = at + key_length as usize;
-    Some(Layout { kind, flags, expires, key: at, value, end: value + value_length as usize })
+    let end = value + value_length as usize;
+    Some(Layout { kind, flags, expires, version, key: at, value, end })
 }
 
 /// The length of the record at the beginning of `bytes`, which may end before the record does.
@@ -195,10 +242,11 @@ pub(crate) fn record_length(bytes: &[u8]) -> Option<usize> {
 /// if there are zeros or invalid bytes, or a record that extends past the end.
 #[inline]
 pub(crate) fn parse(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
-    let Layout { kind, flags, expires, key, value, end } = layout(bytes)?;
+    let Layout { kind, flags, expires, version, key, value, end } = layout(bytes)?;
     let (key, value) = (bytes.get(key..value)?, bytes.get(value..end)?);
     let (more, moved) = (flags & MORE != 0, flags & MOVED != 0);
-    Some((Record { kind, more, moved, expires, key, value }, end))
+    let checksum = u32_at(bytes, 0);
+    Some((Record { kind, more, moved, expires, version, checksum, key, value }, end))
 }
 
 /// Whether the checksum of a record matches its bytes and its position.
@@ -278,8 +326,20 @@ mod tests {
             b'k', b'e', b'y',
         ];
         assert_eq!(encode(&delete, 1, 64)[4..], expected);
-        for record in [put, delete] {
+        let copy = Record { moved: true, version: Some(0x0102), ..put };
+        #[rustfmt::skip]
+        let expected = [
+            0x61,                       // put, expires, copied by compaction
+            3,                          // length of the key
+            5,                          // length of the value
+            0xAC, 0x02,                 // 300
+            2, 1, 0, 0, 0, 0, 0, 0,     // version
+            b'k', b'e', b'y', b'v', b'a', b'l', b'u', b'e',
+        ];
+        assert_eq!(encode(&copy, 1, 64)[4..], expected);
+        for record in [put, delete, copy] {
             let bytes = encode(&record, 1, 64);
+            let record = Record { checksum: u32_at(&bytes, 0), ..record };
             assert_eq!(parse_checked(&bytes, 1, 64), Some((record, bytes.len())));
             assert_eq!(parse_checked(&bytes, 2, 64), None, "another segment");
             assert_eq!(parse_checked(&bytes, 1, 65), None, "another offset");
@@ -294,5 +354,37 @@ mod tests {
         }
         assert_eq!(parse(&[0; 100]), None);
         assert_eq!(parse(&[0xFF; 100]), None);
+    }
+
+    #[test]
+    fn a_version_identifies_a_write_and_stays_with_its_copies() {
+        let read = |record: &Record, segment, offset| {
+            let bytes = encode(record, segment, offset);
+            let version =
+                parse_checked(&bytes, segment, offset).unwrap().0.version(segment, offset);
+            (bytes.len(), version)
+        };
+        let put = Record::put(b"key", b"value");
+        // Stored in files: must not change.
+        assert_eq!(read(&put, 1, 64).1, 0xF904_48D1_6C1A_9A9D);
+        let versions = [
+            read(&put, 1, 64),
+            read(&put, 1, 65),
+            read(&put, 2, 64),
+            read(&Record::put(b"key", b"other"), 1, 64),
+            read(&Record { expires: Some(1), ..put }, 1, 64),
+        ];
+        for (n, (_, version)) in versions.iter().enumerate() {
+            assert!(versions[..n].iter().all(|(_, other)| other != version), "{versions:x?}");
+        }
+        let (mut copy, mut at, (length, first)) = (put, (1, 64), read(&put, 1, 64));
+        for next in [(2, 100), (9, 200), (9, 300)] {
+            let bytes = encode(&copy, at.0, at.1);
+            let original = parse_checked(&bytes, at.0, at.1).unwrap().0;
+            let moved = encode(&original.copy_of_put(at.0, at.1), next.0, next.1);
+            let (found, size) = parse_checked(&moved, next.0, next.1).unwrap();
+            assert_eq!((found.version(next.0, next.1), size), (first, length + VERSION));
+            (copy, at) = (Record { key: b"key", value: b"value", ..found }, next);
+        }
     }
 }

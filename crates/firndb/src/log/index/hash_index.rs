@@ -155,7 +155,6 @@ impl Index {
     }
 
     /// The bits of a hash that the index keeps. Entries with equal ones cannot be distinguished.
-    #[cfg(any(test, firndb_model))]
     pub(crate) fn kept_bits(&self, hash: u64) -> u64 {
         hash >> (64 - self.width())
     }
@@ -187,6 +186,54 @@ impl Index {
                 return;
             }
         }
+    }
+
+    /// Entries of a shard whose hash bits are at least `from`, as kept bits of the hash and
+    /// location, sorted: at least `least` of them, if there are so many, and always all with equal
+    /// bits. Returns the bits before which nothing is missing; 2^[`HASH_BITS`] if that is all of
+    /// the shard. Excludes buffered inserts, and includes displaced entries. Takes time in
+    /// proportion to the entries that it returns, not to the size of the shard.
+    ///
+    /// An entry that is in the index during the whole call is returned. Others may be, and a
+    /// displaced one may be returned with the bits of another entry.
+    pub(crate) fn entries_from(
+        &self,
+        number: usize,
+        from: u64,
+        least: usize,
+        out: &mut Vec<(u64, RecordLocation)>,
+    ) -> u64 {
+        let kept = |bits: u64| (number as u64) << HASH_BITS | bits;
+        loop {
+            out.clear();
+            let shard = Shard::load(&self.pages, number);
+            let end = shard.entries_from(from, least, |bits, location| {
+                out.push((kept(bits), location));
+                out.len()
+            });
+            // The entry that displaced another one has its bits, so an empty range is empty.
+            let slots = if out.is_empty() { 0..0 } else { 0..BUFFER_SLOTS };
+            for Displacement { hash, old, .. } in slots.filter_map(|slot| self.displaced.get(slot))
+            {
+                let (its, bits) = self.pages.split(hash);
+                if its == number && (from..end).contains(&bits) {
+                    out.push((kept(bits), old));
+                }
+            }
+            if shard.is_current() {
+                // An entry that an insertion shifted meanwhile was met twice.
+                out.sort_unstable();
+                out.dedup();
+                return end;
+            }
+        }
+    }
+
+    /// The buffered inserts, as kept bits of the hash and location. One that is stored meanwhile
+    /// may be missing, or have the bits of another.
+    pub(crate) fn buffered(&self) -> Vec<(u64, RecordLocation)> {
+        let inserts = (0..BUFFER_SLOTS).filter_map(|slot| self.inserts.get(slot));
+        inserts.map(|insert| (self.kept_bits(insert.hash), insert.location)).collect()
     }
 
     /// Bytes of memory in use.

@@ -72,6 +72,40 @@ impl Shard<'_> {
         Entries { shard: self, bits, i, page: page.iter() }
     }
 
+    /// Passes entries whose hash bits are at least `from` to `take`, which returns how many it has:
+    /// at least `least`, and all with equal bits. Returns the bits before which none is missing.
+    ///
+    /// Entries only move to the right, and are copied before their old slot is overwritten. So a
+    /// walk to the right meets every entry that stays, perhaps twice. Once it meets larger bits
+    /// than all before, every entry with smaller ones is to the left.
+    pub(crate) fn entries_from(
+        &self,
+        from: u64,
+        least: usize,
+        mut take: impl FnMut(u64, RecordLocation) -> usize,
+    ) -> u64 {
+        let (mut i, mut taken, mut last) = (self.home(from), 0, from);
+        while i < self.slots() {
+            let page = self.from(i);
+            if page.is_empty() {
+                break; // The shard changed.
+            }
+            for slot in page.iter().map(|slot| slot.load(Ordering::Acquire)) {
+                let bits = hash_of(slot);
+                if !is_entry(slot) || bits < from {
+                    continue;
+                }
+                if taken >= least && bits > last {
+                    return bits;
+                }
+                last = last.max(bits);
+                taken = take(bits, RecordLocation::of_slot(slot));
+            }
+            i += page.len();
+        }
+        1 << HASH_BITS
+    }
+
     /// The pages. For the writer.
     pub(crate) fn pages(&self) -> impl Iterator<Item = &[AtomicU64]> {
         (0..self.slots()).step_by(PAGE).map(|i| self.from(i))

@@ -23,19 +23,21 @@ use crate::log::format::record::{Kind, Record};
 use crate::log::format::segment_head::LogPosition;
 use crate::log::maintenance::seal::seal_with;
 use crate::log::maintenance::work_slices::WorkSlices;
+use crate::log::segments::counter::add;
 use crate::log::segments::reserve::Need;
 use crate::log::segments::segment::{Records, Segment};
 use crate::log::state::frame::Frame;
 use crate::log::state::lookup::GROUP;
 use crate::log::state::maintenance_state::DepartedSegment;
 use crate::log::state::shared::Shared;
+use crate::log::stats::SegmentStats;
 use crate::log::write::active_segment::{append, make_room, roll};
 use crate::log::write::apply::{apply, current, forget};
 use crate::log::write::put::lock_for;
 use crate::log::write::settle::lock_settled;
 use crate::log::write::sync::make_durable;
 use crate::{Error, Result};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -277,6 +279,22 @@ fn move_records(
     departed: &mut Vec<DepartedSegment>,
     go_on: impl Fn() -> bool,
 ) -> Result<bool> {
+    let started = Instant::now();
+    shared.maintenance.is_compacting.store(true, Ordering::Relaxed);
+    let moved = move_records_since(shared, victim, departed, go_on, started);
+    shared.maintenance.is_compacting.store(false, Ordering::Relaxed);
+    let nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    shared.counters.compaction_nanos.fetch_add(nanos, Ordering::Relaxed);
+    moved
+}
+
+fn move_records_since(
+    shared: &Shared,
+    victim: &Arc<Segment>,
+    departed: &mut Vec<DepartedSegment>,
+    go_on: impl Fn() -> bool,
+    started: Instant,
+) -> Result<bool> {
     let mut older = shared.segments();
     if !older.iter().any(|segment| Arc::ptr_eq(segment, victim)) {
         return Ok(false);
@@ -284,7 +302,7 @@ fn move_records(
     older.extend(departed.iter().map(|departed| Arc::clone(&departed.segment)));
     older.retain(|segment| segment.number < victim.number);
     let older = &older[..];
-    let (started, mut copied) = (Instant::now(), 0);
+    let mut copied = 0;
     let mut slices = WorkSlices::new(shared);
     let contents = victim.contents()?;
     let mut records = victim.records(&contents);
@@ -298,6 +316,10 @@ fn move_records(
                 return Ok(false);
             }
             slices.advance(length);
+            if matches!(record.kind, Kind::Put | Kind::Delete) {
+                // Only one compaction runs at a time.
+                add(&shared.counters.scanned_records, 1);
+            }
             let moved = match record.kind {
                 Kind::Put => move_put(shared, victim, offset, (&record, hash), older)?,
                 Kind::Delete => move_delete(shared, (&record, hash), older)?,
@@ -327,6 +349,7 @@ fn remove_from_store(shared: &Shared, victim: &Arc<Segment>) -> Result<DepartedS
     shared.maintenance.add_removed(victim);
     let (segment, position) = (Arc::clone(victim), writer.position());
     shared.counters.segments_removed.fetch_add(1, Ordering::Relaxed);
+    shared.counters.removed_bytes.fetch_add(victim.capacity(), Ordering::Relaxed);
     Ok(DepartedSegment { segment, position, since: Instant::now() })
 }
 
@@ -362,12 +385,14 @@ fn move_put(
         let mut writer = lock_settled(shared)?;
         return forget(shared, &mut writer, hash, location).map(|()| false);
     }
+    let copy_of_put = || match Failpoint::ForgetVersion.is_on() {
+        false => record.copy_of_put(victim.number, offset),
+        true => record.copy_of_put(victim.number, offset + 1),
+    };
     let copy = match is_expired {
         true => Record { moved: true, ..Record::delete(record.key) },
-        false if Failpoint::ForgetExpiry.is_on() => {
-            Record { moved: true, more: false, expires: None, ..*record }
-        }
-        false => Record { moved: true, more: false, ..*record },
+        false if Failpoint::ForgetExpiry.is_on() => Record { expires: None, ..copy_of_put() },
+        false => copy_of_put(),
     };
     let frame = Frame::new(copy, hash, Some(location));
     let mut writer = lock_for(shared, hash, frame.length() as u64)?;
@@ -417,6 +442,30 @@ fn if_full(done: Result<()>) -> Result<Option<Error>> {
         Err(e) if e.is_disk_full() => Ok(Some(e)),
         done => done.map(|()| None),
     }
+}
+
+/// The state of all segments, and how many of them wait for compaction.
+pub(crate) fn segment_stats(shared: &Shared) -> (Vec<SegmentStats>, u64) {
+    let segments = shared.segments();
+    let weight = shared.weight(segments.len());
+    let stats = segments.iter().map(|segment| {
+        let get = |bytes: &AtomicU64| bytes.load(Ordering::Relaxed);
+        let (live_bytes, delete_bytes) = (get(&segment.live), get(&segment.deletes));
+        SegmentStats {
+            number: segment.number,
+            disk_bytes: segment.capacity(),
+            used_bytes: segment.end(),
+            live_bytes,
+            delete_bytes,
+            stale_share: stale_share(segment.size(), live_bytes + delete_bytes, weight),
+            is_sealed: segment.hint.get().is_some(),
+        }
+    });
+    let stats: Vec<SegmentStats> = stats.collect();
+    let threshold = shared.options.compaction_threshold;
+    let waits = |stats: &&SegmentStats| stats.is_sealed && stats.stale_share >= threshold;
+    let pending = stats.iter().filter(waits).count() as u64;
+    (stats, pending)
 }
 
 /// The share of a segment that is freed when its live bytes are moved elsewhere, where each takes

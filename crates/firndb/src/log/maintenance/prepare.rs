@@ -21,7 +21,7 @@ pub(crate) fn prepare_next(shared: &Shared) -> Result<bool> {
 /// Creates the file of the next segment when it is time, and the disk space reserve. Returns
 /// whether it created a segment.
 pub(crate) fn prepare_segment(shared: &Shared) -> Result<bool> {
-    shared.hold_reserve()?;
+    shared.hold_reserve(0)?;
     let Some(number) = begin_spare(shared, &mut *lock_settled(shared)?)? else { return Ok(false) };
     let created = create(shared, number);
     let (spare, error) = match created {

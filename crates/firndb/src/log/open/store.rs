@@ -95,7 +95,7 @@ impl LogStore {
         let (is_writable, background) = (!options.read_only, options.background);
         let shared = Arc::new(recovery::open(disk, path, options)?);
         if is_writable {
-            match shared.hold_reserve() {
+            match shared.hold_reserve(0) {
                 Err(e) if e.is_disk_full() => {} // The first write that takes space reports it.
                 held => held?,
             }
@@ -217,7 +217,8 @@ impl LogStore {
         self.shared().wake(Task::Compact);
     }
 
-    /// The size of the store and counts of its operations.
+    /// The size of the store and its segments, and counts of its operations. Takes time in
+    /// proportion to the number of segments.
     pub fn stats(&self) -> Stats {
         let shared = self.shared();
         let shared = &**shared;
@@ -225,6 +226,7 @@ impl LogStore {
         let counters = &shared.counters;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let segments = shared.segments();
+        let (segment_stats, pending_segments) = compaction::segment_stats(shared);
         Stats {
             keys: get(&counters.keys),
             segments: segments.len() as u64,
@@ -240,10 +242,18 @@ impl LogStore {
             syncs: get(&counters.syncs),
             false_reads: get(&shared.lookup.false_reads),
             moved_bytes: get(&counters.moved_bytes),
+            moved_records: get(&counters.moved_records),
+            scanned_records: get(&counters.scanned_records),
+            removed_bytes: get(&counters.removed_bytes),
+            compaction_seconds: get(&counters.compaction_nanos) as f64 / 1e9,
+            is_compacting: shared.maintenance.is_compacting.load(Ordering::Relaxed),
+            pending_segments,
             maintenance_bytes: get(&shared.dir.maintenance_bytes),
             backups: get(&counters.backups),
             segments_removed: get(&counters.segments_removed),
             recovery: counters.recovery,
+            seconds: counters.opened.seconds(),
+            segment_stats,
         }
     }
 

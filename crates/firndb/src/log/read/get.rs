@@ -1,8 +1,8 @@
 //! Gets: a search in the index and one read of the record.
 
 use crate::Result;
-use crate::log::expiry::{Entry, Expiry};
-use crate::log::state::lookup::{GROUP, Lookup, prefetch_all};
+use crate::log::expiry::Entry;
+use crate::log::state::lookup::{GROUP, Lookup, entry_at, prefetch_all};
 use crate::log::state::shared::Shared;
 
 /// Calls `read` with the value of a key: see `LogStore::get_with`.
@@ -14,7 +14,7 @@ pub(crate) fn get_with<T>(
 ) -> Result<Option<T>> {
     let hash = shared.lookup.hash(key);
     let mut read = Some(read);
-    shared.lookup.find(key, hash, |_, record| {
+    shared.lookup.find(key, hash, |_, _, record| {
         read.take().filter(|_| !shared.is_expired(record)).map(|read| read(record.value))
     })
 }
@@ -28,10 +28,9 @@ pub(crate) fn get_entry_with<T>(
 ) -> Result<Option<T>> {
     let hash = shared.lookup.hash(key);
     let mut read = Some(read);
-    shared.lookup.find(key, hash, |_, record| {
+    shared.lookup.find(key, hash, |segment, location, record| {
         let read = read.take().filter(|_| !shared.is_expired(record))?;
-        let expiry = Expiry::of(record.expires);
-        Some(read(Entry { key, value: record.value, expiry }))
+        Some(read(entry_at(segment, location, record)))
     })
 }
 

@@ -1,5 +1,6 @@
-//! Reading: single keys, snapshots, and iteration over all records.
+//! Reading: single keys, snapshots, iteration over all records, and scans in pages.
 
 pub(crate) mod get;
 pub(crate) mod snapshot;
 pub(crate) mod scan;
+pub(crate) mod scan_from;

@@ -1,11 +1,12 @@
 //! Iteration over all records of a snapshot, in the order of the log.
 
 use crate::Result;
-use crate::log::expiry::{Entry, Expiry};
-use crate::log::format::record::{Kind, Record};
+use crate::log::expiry::Entry;
+use crate::log::format::record::Kind;
 use crate::log::format::segment_head::HEADER;
 use crate::log::read::snapshot::Snapshot;
 use crate::log::segments::segment::Segment;
+use crate::log::state::lookup::entry_at;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -101,14 +102,12 @@ impl Iter<'_> {
                 }
             };
             self.at = Some(offset + length as u64);
-            let Record { key, value, .. } = record;
             let is_newest = record.kind == Kind::Put
-                && self.source.shows(self.source.shared.lookup.hash(key), location);
+                && self.source.shows(self.source.shared.lookup.hash(record.key), location);
             if is_newest && record.is_expired(self.source.now) {
                 self.expired += 1;
             } else if is_newest {
-                let expiry = Expiry::of(record.expires);
-                return Some(Ok(read(Entry { key, value, expiry })));
+                return Some(Ok(read(entry_at(segment, location, &record))));
             }
         }
         None

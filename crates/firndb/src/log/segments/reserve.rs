@@ -9,6 +9,9 @@
 //! can always begin, however much is deleted. A file is created again when twice its size is free,
 //! so that it does not take the space that it has just provided.
 //!
+//! A store of at most 1 MiB has no reserve, so that many small stores do not take three times their
+//! size: see [`Reserve::waive`]. It gets one before the segment that makes it larger.
+//!
 //! The files are empty and nothing depends on them after a crash: they are created and removed
 //! without a sync.
 
@@ -54,8 +57,10 @@ impl Need {
 /// The state of the reserve files.
 #[derive(Default)]
 pub(crate) struct Reserve {
-    /// Whether both files were there, and large enough, at the last check.
+    /// Whether both files were there, and large enough, at the last check, or none is necessary.
     is_held: AtomicBool,
+    /// Whether the store was too small for a reserve at the last check.
+    is_waived: AtomicBool,
     /// Their lengths in bytes; `None` if not known.
     lengths: Mutex<Option<[u64; 2]>>,
 }
@@ -66,9 +71,23 @@ impl Reserve {
         self.is_held.load(Ordering::Acquire)
     }
 
+    /// Whether the store was too small for a reserve: [`Reserve::hold`] may be necessary before the
+    /// next segment.
+    #[inline]
+    pub(crate) fn is_waived(&self) -> bool {
+        self.is_waived.load(Ordering::Acquire)
+    }
+
+    /// Lets a small store fill the disk without a reserve. Files that are there stay.
+    pub(crate) fn waive(&self) {
+        self.is_waived.store(true, Ordering::Release);
+        self.is_held.store(true, Ordering::Release);
+    }
+
     /// Creates the files if they are missing or too small for segments of `segment` bytes. If the
     /// disk is too full, returns an error that says what to do.
     pub(crate) fn hold(&self, disk: &dyn Disk, dir: &Path, segment: u64) -> Result<()> {
+        self.is_waived.store(false, Ordering::Release);
         if Failpoint::KeepNoReserve.is_on() {
             self.is_held.store(true, Ordering::Release);
             return Ok(());

@@ -21,8 +21,11 @@ const _: () = assert!(hint_entries::OFFSETS == OFFSETS, "offsets in hints fit in
 /// Most segments of a store.
 pub(crate) const SEGMENTS_MAX: usize = 1 << SEGMENT_BITS;
 
-/// Smallest segment that is created without need, if the options allow.
+/// Smallest segment that is created without need, if the options allow, in a store of more than
+/// this many bytes.
 pub(crate) const SEGMENT_MIN: u64 = 1 << 20;
+/// The same in a smaller store, whose segments grow with it.
+pub(crate) const SEGMENT_SMALL: u64 = 64 << 10;
 /// Segments are at least this many times as long as their head, which lists all other segments.
 pub(crate) const HEAD_SHARE: u64 = 8;
 

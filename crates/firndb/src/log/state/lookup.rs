@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::bytes::prefetch::{LINE, prefetch};
+use crate::log::expiry::{Entry, Expiry};
 use crate::log::format::record::{Record, checksum_matches, hash_of_key, parse};
 use crate::log::index::hash_index::Index;
 use crate::log::index::slot::RecordLocation;
@@ -47,14 +48,14 @@ impl Lookup {
         hash_of_key(key, self.store)
     }
 
-    /// Passes the record of a key and its location to `read`. Returns what `read` returns, `None`
-    /// if the key is absent. Errors: `Corrupt` if the record is damaged, `Io`.
+    /// Passes the record of a key, its segment and its location to `read`. Returns what `read`
+    /// returns, `None` if the key is absent. Errors: `Corrupt` if the record is damaged, `Io`.
     #[inline]
     pub(crate) fn find<T>(
         &self,
         key: &[u8],
         hash: u64,
-        read: impl FnMut(RecordLocation, &Record) -> Option<T>,
+        read: impl FnMut(&Segment, RecordLocation, &Record) -> Option<T>,
     ) -> Result<Option<T>> {
         self.search(key, hash, true, read)
     }
@@ -63,7 +64,7 @@ impl Lookup {
     /// be damaged. A record that might be another key's is checked.
     #[inline]
     pub(crate) fn locate(&self, key: &[u8], hash: u64) -> Result<Option<RecordLocation>> {
-        self.search(key, hash, false, |location, _| Some(location))
+        self.search(key, hash, false, |_, location, _| Some(location))
     }
 
     /// [`Lookup::find`], or [`Lookup::locate`] if the checksum need not be checked.
@@ -73,7 +74,7 @@ impl Lookup {
         key: &[u8],
         hash: u64,
         is_checked: bool,
-        mut read: impl FnMut(RecordLocation, &Record) -> Option<T>,
+        mut read: impl FnMut(&Segment, RecordLocation, &Record) -> Option<T>,
     ) -> Result<Option<T>> {
         let mut buffer = Vec::new();
         loop {
@@ -83,12 +84,12 @@ impl Lookup {
                         && let Ok((record, _)) = segment.peek(segment.offset(location), &mut buffer)
                         && record.key == key
                     {
-                        return Some(Ok(read(location, &record)));
+                        return Some(Ok(read(segment, location, &record)));
                     }
                     match read_at(segment, location, self.prefetch_lines.get(), &mut buffer) {
                         Ok(record) if record.key == key => {
                             self.prefetch_lines.learn(hash, key.len() + record.value.len());
-                            Some(Ok(read(location, &record)))
+                            Some(Ok(read(segment, location, &record)))
                         }
                         Ok(_) => {
                             self.false_reads.fetch_add(1, Ordering::Relaxed);
@@ -158,6 +159,18 @@ pub(crate) fn read_at<'a>(
         }
     }
     Err(segment.damage(offset))
+}
+
+/// The entry that callers get of a record at this location.
+#[inline]
+pub(crate) fn entry_at<'a>(
+    segment: &Segment,
+    location: RecordLocation,
+    record: &Record<'a>,
+) -> Entry<'a> {
+    let version = record.version(segment.number, segment.offset(location));
+    let Record { key, value, .. } = *record;
+    Entry { key, value, expiry: Expiry::of(record.expires), version }
 }
 
 /// The error of an index that has no room for another key.

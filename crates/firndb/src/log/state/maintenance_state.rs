@@ -26,6 +26,8 @@ pub(crate) struct MaintenanceState {
     /// Held while a hint or a checkpoint is written.
     pub(crate) sealing: Mutex<()>,
     pub(crate) is_compaction_paused: AtomicBool,
+    /// Whether records of a segment are being copied.
+    pub(crate) is_compacting: AtomicBool,
     /// The last segment that the checkpoint covers.
     pub(crate) checkpointed: AtomicU64,
     /// In a backup: where the log ends as long as nothing was written to it.

@@ -5,7 +5,7 @@ use crate::log::format::record::{MAX_KEY, Record};
 use crate::log::format::segment_head::{LogPosition, head_length};
 use crate::log::options::{Options, WriteOptions};
 use crate::log::segments::reserve::{Need, Reserve};
-use crate::log::segments::segment::{HEAD_SHARE, SEGMENT_MIN, Segment};
+use crate::log::segments::segment::{HEAD_SHARE, SEGMENT_MIN, SEGMENT_SMALL, Segment};
 use crate::log::state::backpressure::Backpressure;
 use crate::log::state::counters::Counters;
 use crate::log::state::directory::Directory;
@@ -17,7 +17,7 @@ use crate::log::state::refresh_point::RefreshPoint;
 use crate::log::state::signals::Task;
 use crate::log::state::snapshots::Snapshots;
 use crate::{Error, ErrorKind, Result};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A store's segments are at most this share of its live bytes, so that space that is reserved and
@@ -116,8 +116,14 @@ impl Shared {
     pub(crate) fn capacity_for(&self, segments: usize) -> u64 {
         let live = self.counters.live_bytes.load(Ordering::Relaxed);
         let largest = self.options.segment_bytes;
-        // Segments grow with their number, which is limited.
-        let least = (SEGMENT_MIN << (segments / 1024).min(10)).min(largest);
+        // Segments grow with the log while that is small, and with their number, which is limited.
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let written = get(&self.counters.log_bytes) + get(&self.counters.moved_bytes);
+        let least = match live.max(written).max(SEGMENT_SMALL) {
+            small if small < SEGMENT_MIN && segments < 1024 => small,
+            _ => SEGMENT_MIN << (segments / 1024).min(10),
+        };
+        let least = least.min(largest);
         let head = HEAD_SHARE * head_length(segments) as u64;
         (live / SEGMENT_SHARE).clamp(least, largest).max(head).next_multiple_of(4096)
     }
@@ -129,11 +135,24 @@ impl Shared {
         capacity / (capacity - head_length(segments) as f64)
     }
 
-    /// Creates or enlarges the disk space reserve if necessary.
-    pub(crate) fn hold_reserve(&self) -> Result<()> {
+    /// Creates or enlarges the disk space reserve if necessary. The next segment will have at least
+    /// `bytes`.
+    pub(crate) fn hold_reserve(&self, bytes: u64) -> Result<()> {
+        let segments = self.segments();
+        let ordinary = SEGMENT_MIN.min(self.options.segment_bytes);
+        let next = self.capacity_for(segments.len()).max(bytes);
+        let mut left = ordinary.checked_sub(next);
+        for segment in &segments {
+            let Some(bytes) = left else { break };
+            left = bytes.checked_sub(segment.capacity());
+        }
+        if left.is_some() {
+            self.reserve.waive();
+            return Ok(());
+        }
         // As large as the segments that deletes and compaction create on a full disk, after the
         // next.
-        let segment = self.capacity_for(self.segments().len() + 3);
+        let segment = self.capacity_for(segments.len() + 3).max(ordinary);
         self.reserve.hold(&*self.dir.disk, &self.dir.path, segment)
     }
 

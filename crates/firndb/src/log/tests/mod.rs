@@ -20,6 +20,10 @@ mod model;
 mod proof;
 mod refresh;
 mod repair;
+mod scan_from;
+mod small;
+mod stats;
+mod versions;
 
 use crate::Result;
 use crate::disk::{DiskRef, SimDisk};

@@ -74,7 +74,7 @@ pub(crate) fn make_room(
     need: Need,
 ) -> Result<()> {
     if need == Need::Fill && !shared.reserve.is_held() {
-        shared.hold_reserve()?;
+        shared.hold_reserve(0)?;
     }
     if writer.must_roll(bytes, count) {
         roll(shared, writer, (bytes, count), need)?;
@@ -95,9 +95,9 @@ pub(crate) fn roll(
     shared.dir.check_lock()?;
     settle_all(shared, writer)?; // The link states the live bytes.
     // The store may have outgrown the reserve. Where a thread prepares the next segment, it sees to
-    // that too, and no writer waits for it.
-    if need == Need::Fill && !shared.options.background {
-        shared.hold_reserve()?;
+    // that too, and no writer waits for it, except where a small store outgrows 1 MiB.
+    if need == Need::Fill && (!shared.options.background || shared.reserve.is_waived()) {
+        shared.hold_reserve(bytes)?;
     }
     let table = shared.lookup.segments.load();
     let members = table.in_order();

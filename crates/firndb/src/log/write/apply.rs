@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 pub(crate) struct Current {
     pub(crate) location: RecordLocation,
     length: u64,
+    pub(crate) version: u64,
     pub(crate) is_expired: bool,
 }
 
@@ -32,17 +33,32 @@ pub(crate) fn frame<'a>(shared: &Shared, record: Record<'a>) -> Result<Frame<'a>
 
 /// The current record of a frame's key. The caller holds the writer's lock.
 pub(crate) fn current(shared: &Shared, frame: &Frame) -> Result<Option<Current>> {
+    current_of(shared, frame.record.key, frame.hash, frame.seen)
+}
+
+/// The current record of a key, which was at `seen` before the lock was taken. The caller holds the
+/// writer's lock.
+pub(crate) fn current_of(
+    shared: &Shared,
+    key: &[u8],
+    hash: u64,
+    seen: Option<RecordLocation>,
+) -> Result<Option<Current>> {
     let (table, mut buffer) = (shared.lookup.segments.load(), Vec::new());
-    let found = shared.lookup.index.find(frame.hash, |location| {
+    let found = shared.lookup.index.find(hash, |location| {
         let segment = table.get(location.segment())?;
         let offset = segment.offset(location);
-        let is_seen = frame.seen == Some(location);
-        if is_seen {
+        let current = |record: &Record, length: usize| Current {
+            location,
+            length: length as u64,
+            version: record.version(segment.number, offset),
+            is_expired: shared.is_expired(record),
+        };
+        if seen == Some(location) {
             match segment.peek(offset, &mut buffer) {
                 Err(e) => return Some(Err(e)),
-                Ok((record, length)) if record.key == frame.record.key => {
-                    let is_expired = shared.is_expired(&record);
-                    return Some(Ok(Current { location, length: length as u64, is_expired }));
+                Ok((record, length)) if record.key == key => {
+                    return Some(Ok(current(&record, length)));
                 }
                 Ok(_) => {}
             }
@@ -50,11 +66,8 @@ pub(crate) fn current(shared: &Shared, frame: &Frame) -> Result<Option<Current>>
         // Not read before the lock was taken, so not checked yet.
         match segment.read(offset, &mut buffer) {
             Err(e) => Some(Err(e)),
-            Ok((record, _)) if record.key != frame.record.key => None,
-            Ok((record, length)) => {
-                let is_expired = shared.is_expired(&record);
-                Some(Ok(Current { location, length: length as u64, is_expired }))
-            }
+            Ok((record, _)) if record.key != key => None,
+            Ok((record, length)) => Some(Ok(current(&record, length))),
         }
     });
     found.transpose()
@@ -97,7 +110,7 @@ pub(crate) fn apply_all(
         let earlier = index.find(frame.hash, |old| {
             let earlier = &frames[locations.binary_search(&old).ok()?];
             let length = earlier.length() as u64;
-            let same = Current { location: old, length, is_expired: false };
+            let same = Current { location: old, length, version: 0, is_expired: false };
             (earlier.record.key == frame.record.key).then_some(same)
         });
         let found = found.filter(|found| shared.lookup.holds(frame.hash, found.location));
@@ -177,6 +190,7 @@ pub(crate) fn count(shared: &Shared, writer: &LogWriter, frame: &Frame) {
     let is_put = frame.record.kind == Kind::Put;
     if frame.record.moved {
         add(&counters.moved_bytes, length);
+        add(&counters.moved_records, 1);
     } else {
         add(&counters.log_bytes, length);
         add(&counters.user_bytes, user);

@@ -4,9 +4,10 @@ use crate::Result;
 use crate::log::expiry::{Expiry, Lifetime};
 use crate::log::format::record::Record;
 use crate::log::options::WriteOptions;
-use crate::log::state::shared::Shared;
-use crate::log::write::apply::{check_value, frame};
-use crate::log::write::put::write;
+use crate::log::state::frame::Frame;
+use crate::log::state::shared::{Shared, check_key};
+use crate::log::write::apply::{check_value, current_of, frame};
+use crate::log::write::put::{write, write_checked};
 use std::cell::LazyCell;
 use std::time::Duration;
 
@@ -140,6 +141,43 @@ impl Batch {
 
 /// Writes a batch.
 pub(crate) fn write_batch(shared: &Shared, batch: &Batch, options: WriteOptions) -> Result<()> {
+    let frames = frames(shared, batch, options)?;
+    if frames.is_empty() {
+        return Ok(());
+    }
+    write(shared, &frames, options)
+}
+
+/// Writes a batch if keys have these versions: see `LogStore::write_if_with`.
+pub(crate) fn write_batch_if(
+    shared: &Shared,
+    conditions: &[(impl AsRef<[u8]>, Option<u64>)],
+    batch: &Batch,
+    options: WriteOptions,
+) -> Result<bool> {
+    let frames = frames(shared, batch, options)?;
+    // Reads the records, so that no writer waits for the disk under the lock.
+    let located = conditions.iter().map(|(key, version)| {
+        let key = key.as_ref();
+        check_key(key)?;
+        let hash = shared.lookup.hash(key);
+        Ok((key, hash, shared.lookup.locate(key, hash)?, *version))
+    });
+    let located = located.collect::<Result<Vec<_>>>()?;
+    write_checked(shared, &frames, options, || {
+        for &(key, hash, seen, version) in &located {
+            let current = current_of(shared, key, hash, seen)?;
+            let live = current.filter(|current| !current.is_expired);
+            if live.map(|current| current.version) != version {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    })
+}
+
+/// The records of a batch, ready to be appended.
+fn frames<'a>(shared: &Shared, batch: &'a Batch, options: WriteOptions) -> Result<Vec<Frame<'a>>> {
     // All times to live count from the same moment.
     let now = LazyCell::new(|| shared.now());
     let usual = options.lifetime().expiry(|| *now).unwrap_or_default();
@@ -149,9 +187,5 @@ pub(crate) fn write_batch(shared: &Shared, batch: &Batch, options: WriteOptions)
         check_value(record.value)?;
         frame(shared, Record { more: n < last, ..record })
     });
-    let frames = frames.collect::<Result<Vec<_>>>()?;
-    if frames.is_empty() {
-        return Ok(());
-    }
-    write(shared, &frames, options)
+    frames.collect()
 }

@@ -71,9 +71,25 @@ pub(crate) fn delete(shared: &Shared, key: &[u8], options: WriteOptions) -> Resu
 
 /// Appends frames as one unit and makes them visible.
 pub(crate) fn write(shared: &Shared, frames: &[Frame], options: WriteOptions) -> Result<()> {
+    write_checked(shared, frames, options, || Ok(true)).map(|_| ())
+}
+
+/// [`write`], if `is_wanted` returns true under the writer's lock. Returns what that returned.
+pub(crate) fn write_checked(
+    shared: &Shared,
+    frames: &[Frame],
+    options: WriteOptions,
+    is_wanted: impl FnOnce() -> Result<bool>,
+) -> Result<bool> {
     let bytes: u64 = frames.iter().map(|frame| frame.length() as u64).sum();
     let position = {
         let (mut writer, need) = (lock_settled(shared)?, need_of(frames));
+        if !is_wanted()? {
+            return Ok(false);
+        }
+        if frames.is_empty() {
+            return Ok(true);
+        }
         make_room(shared, &mut writer, (bytes, frames.len() as u64), need)?;
         match frames {
             [frame] => apply(shared, &mut writer, frame, need)?,
@@ -81,7 +97,7 @@ pub(crate) fn write(shared: &Shared, frames: &[Frame], options: WriteOptions) ->
         }
         writer.position()
     };
-    acknowledge(shared, position, options)
+    acknowledge(shared, position, options).map(|()| true)
 }
 
 /// Locks the writer without settling, unless a record of this length needs another segment:

@@ -47,7 +47,7 @@ pub(crate) fn update(
         let hash = shared.lookup.hash(key);
         let mut seen: Option<RecordLocation> = None;
         let (mut new, mut kept) = (None, Expiry::Never);
-        shared.lookup.find(key, hash, |location, record| {
+        shared.lookup.find(key, hash, |_, location, record| {
             seen = Some(location);
             let live = Some(record).filter(|record| !shared.is_expired(record));
             // An expired record is absent, and so is its expiry.

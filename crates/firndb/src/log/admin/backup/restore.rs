@@ -11,7 +11,7 @@ use crate::log::open::recovery::{LogFiles, find_log};
 use crate::log::open::store::LogStore;
 use crate::log::options::Options;
 use crate::log::segments::reserve::remove_if_there;
-use crate::log::segments::segment::SEGMENT_MIN;
+use crate::log::segments::segment::SEGMENT_SMALL;
 use crate::{Error, ErrorKind, Result};
 use std::io;
 use std::path::Path;
@@ -73,7 +73,7 @@ fn sealed_of(store: u64, chain: &Chain, from: &Path) -> Result<SealedSegments> {
     let none_left = || Error::corrupt("there is no number for another segment").in_file(&path);
     let own = last.0.checked_add(1).ok_or_else(none_left)?;
     let live_bytes = head.link.live_bytes;
-    Ok(SealedSegments { store, own, source: last, members, live_bytes, least: SEGMENT_MIN })
+    Ok(SealedSegments { store, own, source: last, members, live_bytes, least: SEGMENT_SMALL })
 }
 
 /// Copies everything into a directory in which `backup-unfinished.firn` says that there is no store

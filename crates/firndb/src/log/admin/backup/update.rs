@@ -33,7 +33,7 @@ use crate::log::format::names::{
 use crate::log::format::segment_head::LogPosition;
 use crate::log::maintenance::seal::seal;
 use crate::log::segments::reserve::{Need, remove_if_there};
-use crate::log::segments::segment::SEGMENT_MIN;
+use crate::log::segments::segment::SEGMENT_SMALL;
 use crate::log::state::shared::Shared;
 use crate::log::write::active_segment::{reserve_number, roll};
 use crate::log::write::settle::lock_settled;
@@ -93,7 +93,7 @@ fn seal_for_backup(shared: &Shared) -> Result<SealedSegments> {
     segments.retain(|segment| segment.number < position.0);
     let members: Vec<LogPosition> = segments.iter().map(|s| (s.number, s.end())).collect();
     let live_bytes = segments.iter().map(|s| s.live.load(Ordering::Relaxed)).sum();
-    let least = SEGMENT_MIN.min(shared.options.segment_bytes);
+    let least = SEGMENT_SMALL.min(shared.options.segment_bytes);
     let (store, source) = (shared.dir.store, position);
     Ok(SealedSegments { store, own, source, members, live_bytes, least })
 }
