@@ -3,7 +3,7 @@
 use super::failpoints::{Failpoint, active};
 use super::index::hash_index::{Index, Matches};
 use super::index::insert_buffer::BufferedInsert;
-use super::index::slot::RecordLocation;
+use super::index::slot::{HASH_BITS, RecordLocation};
 use super::index::writer::{IndexWriter, create};
 use super::segment_table::{self as table, SegmentTable, Slots};
 use crate::sync::{LOADS, Loads, Swap};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub type Scenario = (&'static str, fn());
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 9] = [
+pub const SCENARIOS: [Scenario; 12] = [
     ("a shard is rebuilt and its pages are reused", rebuild),
     ("a shard is rebuilt twice during a search", rebuild_twice),
     ("entries are inserted before others", insert),
@@ -24,12 +24,15 @@ pub const SCENARIOS: [Scenario; 9] = [
     ("an entry is displaced and restored", displaced),
     ("an insert is buffered and then another", buffered),
     ("the shard of a displaced entry is rebuilt twice", displaced_and_rebuilt),
+    ("pages are read while entries are inserted", insert_during_pages),
+    ("pages are read while an entry is displaced and restored", displaced_during_pages),
+    ("pages are read while an insert is flushed", buffered_during_pages),
     ("a record moves to another segment", swap),
     ("the slot of a removed segment is reused", reclaim),
 ];
 
 /// Failpoints, each with the scenario that detects it.
-pub const FAILPOINTS: [(&str, &str); 11] = [
+pub const FAILPOINTS: [(&str, &str); 14] = [
     ("CountNoRebuilds", "a shard is rebuilt twice during a search"),
     ("ForgetRebuilds", "a shard is rebuilt and its pages are reused"),
     ("PublishShardRelaxed", "a shard is rebuilt and its pages are reused"),
@@ -39,6 +42,9 @@ pub const FAILPOINTS: [(&str, &str); 11] = [
     ("TrustDisplaced", "the shard of a displaced entry is rebuilt twice"),
     ("DropBufferedEarly", "an insert is buffered and then another"),
     ("BufferRelaxed", "an insert is buffered and then another"),
+    ("ShiftRelaxed", "pages are read while entries are inserted"),
+    ("RestoreWithoutVersion", "pages are read while an entry is displaced and restored"),
+    ("DropBufferedEarly", "pages are read while an insert is flushed"),
     ("TrustOldTable", "a record moves to another segment"),
     ("ReuseSlotAtOnce", "the slot of a removed segment is reused"),
 ];
@@ -129,6 +135,33 @@ fn looks_for(index: &Arc<Index>, n: u64) -> thread::JoinHandle<()> {
     thread::spawn(move || assert!(holds(&index, n), "entry {n} is lost"))
 }
 
+/// Starts a thread that goes through the index in pages, as a scan does. It must meet these
+/// entries, which are present all the time, and no other bits than those of the hashes `known`.
+fn scans<const N: usize>(
+    index: &Arc<Index>,
+    present: [u64; N],
+    known: &'static [u64],
+) -> thread::JoinHandle<()> {
+    let index = Arc::clone(index);
+    thread::spawn(move || {
+        let (mut met, mut page) = (index.buffered(), Vec::new());
+        for shard in 0..index.shards() {
+            let mut from = 0;
+            while from < 1 << HASH_BITS {
+                from = index.entries_from(shard, from, 1, &mut page);
+                assert!(page.is_sorted(), "a page is sorted");
+                met.append(&mut page);
+            }
+        }
+        for n in present {
+            let entry = (index.kept_bits(hash(n)), location(n));
+            assert!(met.contains(&entry), "entry {n} is lost: {met:?}");
+        }
+        let is_known = |bits: u64| known.iter().any(|&n| index.kept_bits(hash(n)) == bits);
+        assert!(met.iter().all(|&(bits, _)| is_known(bits)), "{met:?}");
+    })
+}
+
 /// As many entries as fit into a page of the first shard.
 const FULL: [u64; 7] = [1, 2, 3, 4, 5, 6, 7];
 
@@ -163,6 +196,34 @@ fn insert() {
         reader.join().expect("a reader");
     }
     assert!([1, 2, 3].into_iter().all(|n| holds(&index, n)));
+}
+
+/// Entries are shifted while a scan goes through them, one per page.
+fn insert_during_pages() {
+    let (index, mut writer) = index(0, &[(hash(2), location(2)), (hash(3), location(3))]);
+    let reader = scans(&index, [2, 3], &[1, 2, 3]);
+    writer.insert(&index, hash(1), location(1)).expect("a small index");
+    reader.join().expect("the reader");
+}
+
+/// Two keys have the same bits. The one that is present all the time is displaced and restored.
+fn displaced_during_pages() {
+    let (index, mut writer) = index(0, &[(hash(1), location(1)), (hash(2), location(2))]);
+    let reader = scans(&index, [1, 2], &[1, 2]);
+    writer.displace(&index, hash(1), location(1), location(9));
+    let slot = index.displaced.occupied().next().expect("one is displaced");
+    writer.restore(&index, slot).expect("a small index");
+    reader.join().expect("the reader");
+}
+
+/// An insert is buffered before the scan begins, and moves into its shard.
+fn buffered_during_pages() {
+    let (index, mut writer) = index(0, &[(hash(2), location(2))]);
+    writer.buffer_insert(&index, BufferedInsert { hash: hash(1), location: location(1) });
+    let slot = index.buffer_slot(hash(1));
+    let reader = scans(&index, [1, 2], &[1, 2]);
+    writer.flush_insert(&index, slot, None).expect("a small index");
+    reader.join().expect("the reader");
 }
 
 /// One key has an entry at every moment; the other is removed; a third follows them.

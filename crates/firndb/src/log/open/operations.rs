@@ -223,7 +223,7 @@ impl LogStore {
     /// # assert_eq!(store.get("b")?.unwrap(), 2u64.to_le_bytes());
     /// # drop(store);
     /// # std::fs::remove_dir_all(&dir).ok();
-    /// # firndb::Result::Ok(())
+    /// # Ok::<(), firndb::Error>(())
     /// ```
     ///
     /// A key that was created and removed again since it was found absent is absent: the condition
