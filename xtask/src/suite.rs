@@ -101,7 +101,7 @@ pub fn run(args: &[&str]) -> Outcome {
 }
 
 /// Features that are off by default and have tests.
-pub const FEATURES: [&str; 2] = ["--features", "firndb-cli/hdfs"];
+pub const FEATURES: [&str; 2] = ["--features", "firndb-cli/hdfs,firndb/serde,firndb/tracing"];
 
 /// Runs all tests and adds them to `totals`, which is correct even if this fails.
 pub fn run_and_count(args: &[&str], totals: &mut Totals) -> Outcome {

@@ -108,6 +108,14 @@
 //! are bytes: arguments are `impl AsRef<[u8]>`, so `&str`, `String`, `&[u8]`, `Vec<u8>` and arrays
 //! are accepted.
 //!
+//! # Monitoring
+//!
+//! `stats()` of a store returns its figures, and `metrics()` of them (or of a
+//! [`search::Reader`]) returns [`Metric`]s for a monitoring system. With the feature `serde`
+//! statistics and reports implement `Serialize`. With the feature `tracing` openings, builds,
+//! maintenance and publications are spans of the crate `tracing` at the level `INFO`, queries of
+//! collections at `DEBUG`.
+//!
 //! # Platforms
 //!
 //! 64-bit little-endian Unix. The CI workflow builds and tests Linux on x86-64 and arm64, and macOS
@@ -120,6 +128,16 @@
         reason = "unsafe code of some files is for x86-64 or Linux"
     )
 )]
+
+/// Enters a span of the crate `tracing` until the end of the block, with the feature `tracing`.
+/// Without it, does nothing.
+macro_rules! span {
+    ($level:ident, $name:literal $(, $field:ident = $value:expr)*) => {
+        #[cfg(feature = "tracing")]
+        let _span =
+            tracing::span!(tracing::Level::$level, $name $(, $field = $value)*).entered();
+    };
+}
 
 mod error;
 mod redact;
@@ -135,6 +153,7 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 
+pub use bytes::metric::{Metric, MetricKind};
 pub use error::{Error, ErrorKind, Result};
 pub use inspect::{
     InspectedItem, InspectedSection, Inspection, Verification, inspect, recognize, verify,

@@ -2,6 +2,7 @@
 
 /// Description of an immutable file or a log store.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Inspection {
     /// Kind of the file: `partition`, `partition set`, `table`, `approximate table`, `log segment`;
     /// of a directory `log store`.
@@ -22,6 +23,7 @@ pub struct Inspection {
 
 /// A field of a partition, a partition of a set, or a segment of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct InspectedItem {
     /// Name of the field, partition or segment.
     pub name: String,
@@ -33,6 +35,7 @@ pub struct InspectedItem {
 
 /// A section of an immutable file.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct InspectedSection {
     /// Name of its content.
     pub name: String,
@@ -45,6 +48,7 @@ pub struct InspectedSection {
 /// What a verification has checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Verification {
     /// Files that are intact. Of a log store its segments.
     pub files: u64,

@@ -88,6 +88,7 @@ pub(super) fn publish(
     path: &Path,
     options: &PublishOptions<'_>,
 ) -> Result<Published> {
+    span!(INFO, "firndb.catalog.publish", name = name);
     check_name(name)?;
     check_labels(&options.labels)?;
     let mut attempt = 0;

@@ -41,6 +41,7 @@ const GATHER: usize = 64 << 10;
 
 /// How a log writes appended records to the file of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum AppendMode {
     /// [`AppendMode::Map`] on tmpfs and in extent-based files on ext4, under Linux;

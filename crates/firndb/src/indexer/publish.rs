@@ -44,6 +44,7 @@ struct Rebuilt {
 
 /// See [`Indexer::publish`].
 pub(super) fn publish(indexer: &mut Indexer) -> Result<Publication> {
+    span!(INFO, "firndb.index.publish");
     let Indexer { dir, options, state, collection, .. } = indexer;
     let names: Vec<String> = state.dirty.iter().cloned().collect();
     if names.is_empty() {

@@ -64,9 +64,9 @@
 //! # Versions and scans
 //!
 //! Every write of a key gives its record another version, which compaction and reopening keep
-//! ([`LogStore::get_versioned`]). [`LogStore::write_if`] writes a batch if the versions of some keys
-//! are as expected. [`LogStore::scan_from`] continues at a number: it returns every key that exists
-//! during the whole scan, also if the store is compacted or reopened between two pages.
+//! ([`LogStore::get_versioned`]). [`LogStore::write_if`] writes a batch if the versions of some
+//! keys are as expected. [`LogStore::scan_from`] continues at a number: it returns every key that
+//! exists during the whole scan, also if the store is compacted or reopened between two pages.
 //!
 //! # Errors
 //!

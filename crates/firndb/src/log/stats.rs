@@ -1,10 +1,12 @@
 //! [`Stats`]: the size of a store and counts of its operations.
 
+use crate::bytes::metric::Metric;
 use crate::disk::AppendMode;
 
 /// What an opening did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Recovery {
     /// Bytes after the end of the log that were not complete records: a torn write.
     pub dropped_bytes: u64,
@@ -21,6 +23,7 @@ pub struct Recovery {
 /// A segment of a store at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SegmentStats {
     /// Its number. Later records are in segments with larger numbers.
     pub number: u64,
@@ -44,6 +47,7 @@ pub struct SegmentStats {
 /// are the difference of two states: see [`Stats::since`].
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Stats {
     /// Number of keys. A key whose record has expired counts until a write or compaction removes
     /// the record.
@@ -159,6 +163,65 @@ impl Stats {
     /// Puts and deletes per second of the interval.
     pub fn write_rate(&self) -> f64 {
         per_second(self.puts + self.deletes, self.seconds)
+    }
+
+    /// The figures for monitoring. Those of single segments are left out.
+    pub fn metrics(&self) -> Vec<Metric> {
+        let recovered = self.recovery.dropped_bytes;
+        vec![
+            Metric::gauge("firndb_log_keys", "Keys in the store", self.keys),
+            Metric::gauge("firndb_log_segments", "Segments of the log", self.segments),
+            Metric::gauge("firndb_log_disk_bytes", "Bytes of the segments", self.disk_bytes),
+            Metric::gauge("firndb_log_held_bytes", "Bytes of removed segments", self.held_bytes),
+            Metric::gauge("firndb_log_live_bytes", "Bytes of newest records", self.live_bytes),
+            Metric::gauge("firndb_log_index_bytes", "Memory of the index", self.index_bytes),
+            Metric::gauge(
+                "firndb_log_pending_segments",
+                "Segments that wait for compaction",
+                self.pending_segments,
+            ),
+            Metric::gauge(
+                "firndb_log_compacting",
+                "Whether compaction copies records",
+                self.is_compacting.into(),
+            ),
+            Metric::counter("firndb_log_puts_total", "Puts", self.puts),
+            Metric::counter("firndb_log_deletes_total", "Deletes", self.deletes),
+            Metric::counter("firndb_log_user_bytes_total", "Keys and values put", self.user_bytes),
+            Metric::counter("firndb_log_written_bytes_total", "Records appended", self.log_bytes),
+            Metric::counter("firndb_log_syncs_total", "Syncs of the log", self.syncs),
+            Metric::counter(
+                "firndb_log_false_reads_total",
+                "Reads of a record of another key",
+                self.false_reads,
+            ),
+            Metric::counter(
+                "firndb_log_moved_bytes_total",
+                "Bytes appended by compaction",
+                self.moved_bytes,
+            ),
+            Metric::counter(
+                "firndb_log_moved_records_total",
+                "Records appended by compaction",
+                self.moved_records,
+            ),
+            Metric::counter(
+                "firndb_log_removed_bytes_total",
+                "Bytes of segments removed by compaction",
+                self.removed_bytes,
+            ),
+            Metric::counter(
+                "firndb_log_maintenance_bytes_total",
+                "Bytes of hints and checkpoints written",
+                self.maintenance_bytes,
+            ),
+            Metric::counter("firndb_log_backups_total", "Backups made", self.backups),
+            Metric::gauge(
+                "firndb_log_recovery_dropped_bytes",
+                "Bytes of a torn write that the opening dropped",
+                recovered,
+            ),
+        ]
     }
 
     /// Bytes appended to the log per byte of records written: 1 without compaction.

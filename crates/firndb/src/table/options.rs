@@ -1,10 +1,12 @@
 //! Options of builds and of opening, the progress of a build, and the statistics of a table.
 
+use crate::bytes::metric::Metric;
 use std::path::PathBuf;
 
 /// Compression of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Compression {
     /// Values are stored uncompressed.
     #[default]
@@ -57,6 +59,7 @@ pub enum Duplicates {
 /// A filter, which answers most gets of absent keys without reading a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum KeyFilter {
     /// No filter: a get of an absent key reads one block.
     #[default]
@@ -215,6 +218,7 @@ pub enum Access {
 /// Counts, sizes and options of a table. Sizes are in bytes unless stated otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Stats {
     /// Number of records.
     pub records: u64,
@@ -251,4 +255,17 @@ pub struct Stats {
     /// Seed of the hash of keys: 0, unless more than 16 keys shared a bin without one, as only
     /// crafted keys do.
     pub seed: u64,
+}
+
+impl Stats {
+    /// The figures for monitoring.
+    pub fn metrics(&self) -> Vec<Metric> {
+        vec![
+            Metric::gauge("firndb_table_records", "Records of the table", self.records),
+            Metric::gauge("firndb_table_file_bytes", "Bytes of the file", self.file_bytes),
+            Metric::gauge("firndb_table_key_bytes", "Bytes of all keys", self.key_bytes),
+            Metric::gauge("firndb_table_value_bytes", "Bytes of all values", self.value_bytes),
+            Metric::gauge("firndb_table_memory_bytes", "Memory of the table", self.memory_bytes),
+        ]
+    }
 }

@@ -11,6 +11,7 @@
 //! - `memory.rs`: the peak memory of builders, as the kernel counts it;
 //! - `catalog.rs`: readers of a catalog swap versions while threads query them;
 //! - `background_compaction.rs`: readers of a catalog follow background compaction;
+//! - `observe.rs`: metrics, spans, serialised statistics;
 //! - `links.rs`: catalogs with symbolic links, pipes, and files of other file systems.
 
 mod background_compaction;
@@ -22,6 +23,7 @@ mod golden_index;
 mod links;
 mod memory;
 mod multi_valued;
+mod observe;
 mod queries;
 mod replaced_directory;
 mod size_boundaries;

@@ -4,6 +4,7 @@ use super::cache::{Cache, Fetch, Fetched};
 use super::generation::{Generation, open};
 use super::share::Share;
 use crate::Result;
+use crate::bytes::metric::Metric;
 use crate::catalog::Catalog;
 use crate::catalog::format::Version;
 use crate::catalog::newest::newest_since;
@@ -77,6 +78,7 @@ impl Default for ReaderOptions {
 
 /// Counters and state of a reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ReaderStats {
     /// The open version.
     pub version: u64,
@@ -93,6 +95,20 @@ pub struct ReaderStats {
     pub failures: u64,
     /// The error of the last refresh; `None` if it succeeded.
     pub last_error: Option<String>,
+}
+
+impl ReaderStats {
+    /// The figures for monitoring.
+    pub fn metrics(&self) -> Vec<Metric> {
+        vec![
+            Metric::gauge("firndb_catalog_version", "The open version", self.version),
+            Metric::gauge("firndb_catalog_newest_version", "The newest version", self.newest),
+            Metric::counter("firndb_catalog_swaps_total", "Switches of version", self.swaps),
+            Metric::counter("firndb_catalog_files_total", "Files fetched", self.files),
+            Metric::counter("firndb_catalog_bytes_total", "Bytes fetched", self.bytes),
+            Metric::counter("firndb_catalog_failures_total", "Failed refreshes", self.failures),
+        ]
+    }
 }
 
 /// Keeps a version of a name open, and replaces it by newer versions. Clones are cheap and refer to
@@ -158,6 +174,7 @@ impl CatalogReader {
     /// current version is the newest. After an error the current version stays in use, and the
     /// next call tries again; files that were fetched completely are not fetched again.
     pub fn refresh(&self) -> Result<bool> {
+        span!(INFO, "firndb.catalog.refresh");
         let outcome = self.advance();
         let mut stats = self.stats_mut();
         match &outcome {

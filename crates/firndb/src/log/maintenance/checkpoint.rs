@@ -76,6 +76,7 @@ pub(crate) fn checkpoint_step(shared: &Shared) -> Result<bool> {
 
 /// Takes a checkpoint of all sealed segments.
 pub(crate) fn write_checkpoint(shared: &Shared) -> Result<()> {
+    span!(INFO, "firndb.log.checkpoint");
     let sealing = &shared.maintenance.sealing;
     let _one_at_a_time = sealing.lock().unwrap_or_else(PoisonError::into_inner);
     let segments = shared.segments();

@@ -266,6 +266,7 @@ fn needed_deletes(shared: &Shared, segment: &Segment, older: &[Arc<Segment>]) ->
 
 /// Copies the live records of a segment and removes it.
 pub(crate) fn evacuate(shared: &Shared, victim: &Arc<Segment>) -> Result<()> {
+    span!(INFO, "firndb.log.compact", segment = victim.number);
     let mut departed = departed(shared);
     move_records(shared, victim, &mut departed, || true)?;
     remove_all(shared, &mut departed).map(|_| ())

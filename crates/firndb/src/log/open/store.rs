@@ -91,6 +91,7 @@ impl LogStore {
 
     /// [`LogStore::open_with`] on any disk.
     pub(crate) fn open_on(disk: DiskRef, path: &Path, options: Options) -> Result<LogStore> {
+        span!(INFO, "firndb.log.open", path = %path.display());
         options.check()?;
         let (is_writable, background) = (!options.read_only, options.background);
         let shared = Arc::new(recovery::open(disk, path, options)?);

@@ -234,6 +234,7 @@ impl PartitionBuilder {
 
     /// [`PartitionBuilder::write`] on a given disk. Returns the content id.
     pub(crate) fn write_on(self, disk: &DiskRef, path: &Path) -> Result<u128> {
+        span!(INFO, "firndb.search.build", path = %path.display());
         let built = self.finish()?;
         disk::publish(&**disk, path, |out| built.write(out))
     }

@@ -69,6 +69,7 @@ impl Collection {
     }
 
     pub(crate) fn open_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
+        span!(INFO, "firndb.search.open", dir = %dir.display());
         let open_dir = Arc::new(OpenDir::newest(&disk, dir, None)?);
         let (dir, open_dir) = (dir.to_path_buf(), RwLock::new(open_dir));
         Ok(Collection { disk, dir, open_dir, changing: Mutex::new(None) })
@@ -389,6 +390,7 @@ impl Change<'_> {
     /// last step, syncing the name of the new set, the next open finds either the old set or the
     /// complete new one. `Failed` if the directory was moved or replaced since the change began.
     pub fn commit(self) -> Result<Reader> {
+        span!(INFO, "firndb.search.commit");
         self.commit_with(|_| Ok(()))
     }
 

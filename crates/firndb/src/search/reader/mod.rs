@@ -12,6 +12,7 @@ mod resume;
 mod search;
 
 use crate::bytes::inspection::Verification;
+use crate::bytes::metric::Metric;
 use crate::disk::{self, Disk};
 use crate::search::cache::cached_set::CachedSet;
 use crate::search::codec::payload::Step;
@@ -317,6 +318,18 @@ impl Reader {
         let fields = self.set.schema.fields.iter().enumerate();
         let indexed = fields.filter(|(_, field)| field.roles.filterable || field.roles.sortable);
         self.set.bundles.make(&self.set, indexed.map(|(i, _)| i), &self.limits)
+    }
+
+    /// The figures for monitoring.
+    pub fn metrics(&self) -> Vec<Metric> {
+        let (parts, memory) = (&self.set.partitions, self.bundle_memory());
+        let bytes = parts.iter().map(|part| part.file.len()).sum();
+        vec![
+            Metric::gauge("firndb_collection_documents", "Documents", self.len()),
+            Metric::gauge("firndb_collection_partitions", "Partitions", parts.len() as u64),
+            Metric::gauge("firndb_collection_file_bytes", "Bytes of the partitions", bytes),
+            Metric::gauge("firndb_collection_bundle_bytes", "Memory of bundles", memory),
+        ]
     }
 
     /// Verifies every byte of every partition, and that their structures are consistent.

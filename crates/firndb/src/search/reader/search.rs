@@ -36,6 +36,7 @@ thread_local! {
 impl Reader {
     /// Returns the page of matches that a query requests.
     pub fn search(&self, query: &Query) -> Result<Page> {
+        span!(DEBUG, "firndb.search.search");
         self.search_counted(query).map(|(page, _)| page)
     }
 
@@ -183,6 +184,7 @@ impl Reader {
 
     /// Counts the documents that satisfy a filter.
     pub fn count(&self, filter: &Filter) -> Result<u64> {
+        span!(DEBUG, "firndb.search.count");
         self.limits.check()?;
         if let Some(count) = self.count_equal(filter)? {
             return Ok(count);
@@ -248,6 +250,7 @@ impl Reader {
 
     /// Returns the most frequent values of fields among the documents that satisfy a filter.
     pub fn facets(&self, filter: &Filter, facets: &[Facet]) -> Result<Vec<FacetCounts>> {
+        span!(DEBUG, "firndb.search.facets");
         let mut found: Vec<Option<FacetCounts>> = facets.iter().map(|_| None).collect();
         let ty = |field: usize| self.set.schema.fields[field].ty;
         let mut conjunctive = Vec::new();
@@ -286,6 +289,7 @@ impl Reader {
     /// last. Without group fields there is one group of all matches. `InvalidArgument` if there are
     /// more than two group fields.
     pub fn group_by(&self, filter: &Filter, by: &GroupBy) -> Result<Vec<Group>> {
+        span!(DEBUG, "firndb.search.group");
         if by.fields.len() > 2 {
             return Err(Error::invalid("documents are grouped by at most two fields"));
         }

@@ -65,6 +65,7 @@ pub struct ApproximateTable {
 /// Counts, sizes and options of an approximate table. Sizes are in bytes unless stated otherwise.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ApproximateStats {
     /// Number of records.
     pub records: u64,

@@ -181,6 +181,7 @@ impl TableBuilder {
         self,
         mut progress: impl FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<BuildReport> {
+        span!(INFO, "firndb.table.build");
         let TableBuilder { disk, path, options, ingest, records, bytes, name, collisions, seeds } =
             self;
         let mut partitions = ingest.finish()?;

@@ -35,6 +35,7 @@ impl Table {
     }
 
     pub(crate) fn open_on(disk: &DiskRef, path: &Path, access: Access) -> Result<Table> {
+        span!(INFO, "firndb.table.open", path = %path.display());
         TableReader::open_on(disk, path, access).map(|reader| Table { reader })
     }
 

@@ -57,6 +57,7 @@ pub struct Backup {
 
 /// Makes or updates a backup: see `LogStore::backup`.
 pub(crate) fn backup(shared: &Shared, to: &Path) -> Result<Backup> {
+    span!(INFO, "firndb.log.backup", to = %to.display());
     let dir = &shared.dir;
     let disk = &*dir.disk;
     drop(lock_settled(shared)?); // Fails if the store is open for reading only.
