@@ -132,10 +132,9 @@
 /// Enters a span of the crate `tracing` until the end of the block, with the feature `tracing`.
 /// Without it, does nothing.
 macro_rules! span {
-    ($level:ident, $name:literal $(, $field:ident = $value:expr)*) => {
+    ($level:ident, $name:literal $($fields:tt)*) => {
         #[cfg(feature = "tracing")]
-        let _span =
-            tracing::span!(tracing::Level::$level, $name $(, $field = $value)*).entered();
+        let _span = tracing::span!(tracing::Level::$level, $name $($fields)*).entered();
     };
 }
 
