@@ -37,36 +37,37 @@
 //! # fn main() -> firndb::Result<()> {
 //! # let dir = std::env::temp_dir().join(format!("firndb-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&dir).unwrap();
-//! # let result = guide(&dir);
+//! # let result = example(&dir);
 //! # let _ = std::fs::remove_dir_all(&dir);
 //! # result }
-//! # fn guide(dir: &std::path::Path) -> firndb::Result<()> {
 //!
-//! // A log store: writes at any time.
-//! let users = LogStore::open(dir.join("users"))?;
-//! users.put("1042", "Ann")?;
-//! assert_eq!(users.get("1042")?.as_deref(), Some(&b"Ann"[..]));
+//! fn example(dir: &std::path::Path) -> firndb::Result<()> {
+//!     // A log store: writes at any time.
+//!     let users = LogStore::open(dir.join("users"))?;
+//!     users.put("1042", "Ann")?;
+//!     assert_eq!(users.get("1042")?.as_deref(), Some(&b"Ann"[..]));
 //!
-//! // A table: built once, here from the log store, then only read.
-//! let mut builder = TableBuilder::create(dir.join("users.table"))?;
-//! for record in users.iter() {
-//!     let (key, value) = record?;
-//!     builder.add(key, value)?;
+//!     // A table: built once, here from the log store, then only read.
+//!     let mut builder = TableBuilder::create(dir.join("users.table"))?;
+//!     for record in users.iter() {
+//!         let (key, value) = record?;
+//!         builder.add(key, value)?;
+//!     }
+//!     builder.finish()?;
+//!     let table = Table::open(dir.join("users.table"))?;
+//!     assert_eq!(table.get("1042")?.as_deref(), Some(&b"Ann"[..]));
+//!
+//!     // A collection: documents in partitions.
+//!     let schema = Schema::new([Field::new("city", Type::String, Roles::FULL)])?;
+//!     let mut builder = PartitionBuilder::new(schema);
+//!     builder.add(&Document::new().set("city", "Oslo").payload("a room"))?;
+//!     let collection = Collection::create(dir.join("rooms"))?;
+//!     let mut change = collection.change()?;
+//!     change.put("monday", builder)?;
+//!     let reader = change.commit()?;
+//!     assert_eq!(reader.count(&eq("city", "Oslo"))?, 1);
+//!     Ok(())
 //! }
-//! builder.finish()?;
-//! let table = Table::open(dir.join("users.table"))?;
-//! assert_eq!(table.get("1042")?.as_deref(), Some(&b"Ann"[..]));
-//!
-//! // A collection: documents in partitions.
-//! let schema = Schema::new([Field::new("city", Type::String, Roles::FULL)])?;
-//! let mut builder = PartitionBuilder::new(schema);
-//! builder.add(&Document::new().set("city", "Oslo").payload("a room"))?;
-//! let collection = Collection::create(dir.join("rooms"))?;
-//! let mut change = collection.change()?;
-//! change.put("monday", builder)?;
-//! let reader = change.commit()?;
-//! assert_eq!(reader.count(&eq("city", "Oslo"))?, 1);
-//! # Ok(()) }
 //! ```
 //!
 //! # What to rely on

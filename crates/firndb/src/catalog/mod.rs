@@ -14,42 +14,44 @@
 //! # fn main() -> firndb::Result<()> {
 //! # let dir = std::env::temp_dir().join(format!("firndb-doc-catalog-{}", std::process::id()));
 //! # std::fs::create_dir_all(&dir).unwrap();
-//! # let result = guide(&dir);
+//! # let result = example(&dir);
 //! # let _ = std::fs::remove_dir_all(&dir);
 //! # result }
-//! # fn guide(dir: &Path) -> firndb::Result<()> {
 //!
-//! let build = |file: &str, weather: &str| -> firndb::Result<PathBuf> {
-//!     let path = dir.join(file);
-//!     let mut builder = TableBuilder::create(&path)?;
-//!     builder.add("Oslo", weather)?;
-//!     builder.finish()?;
-//!     Ok(path)
-//! };
+//! fn example(dir: &Path) -> firndb::Result<()> {
+//!     let build = |file: &str, weather: &str| -> firndb::Result<PathBuf> {
+//!         let path = dir.join(file);
+//!         let mut builder = TableBuilder::create(&path)?;
+//!         builder.add("Oslo", weather)?;
+//!         builder.finish()?;
+//!         Ok(path)
+//!     };
 //!
-//! // The publisher. A collection is published by the path of its directory.
-//! let catalog = Catalog::create(dir.join("catalog"))?;
-//! let first = catalog.publish("weather", build("1.table", "cold")?, &PublishOptions::default())?;
-//! assert_eq!(first.version.number, 1);
+//!     // The publisher. A collection is published by the path of its directory.
+//!     let catalog = Catalog::create(dir.join("catalog"))?;
+//!     let options = PublishOptions::default();
+//!     let first = catalog.publish("weather", build("1.table", "cold")?, &options)?;
+//!     assert_eq!(first.version.number, 1);
 //!
-//! // The reader, usually in another process. The cache directory belongs to it alone.
-//! let reader = catalog.reader("weather", dir.join("cache"), ReaderOptions::default())?;
-//! let old = reader.current(); // one version, for as long as it is held
-//! assert_eq!(old.table()?.get("Oslo")?.as_deref(), Some(&b"cold"[..]));
+//!     // The reader, usually in another process. The cache directory belongs to it alone.
+//!     let reader = catalog.reader("weather", dir.join("cache"), ReaderOptions::default())?;
+//!     let old = reader.current(); // one version, for as long as it is held
+//!     assert_eq!(old.table()?.get("Oslo")?.as_deref(), Some(&b"cold"[..]));
 //!
-//! // `refresh` switches to the newest version. `watch` calls it from a thread.
-//! catalog.publish("weather", build("2.table", "mild")?, &PublishOptions::default())?;
-//! assert!(reader.refresh()?);
-//! assert_eq!(reader.current().table()?.get("Oslo")?.as_deref(), Some(&b"mild"[..]));
-//! assert_eq!(old.version().number, 1); // queries that hold the old version finish on it
-//! let _watch = reader.watch(Duration::from_secs(1), |outcome| match outcome {
-//!     Ok(newer) => println!("switched to version {}", newer.version().number),
-//!     Err(error) => eprintln!("{error}; the open version stays in use"),
-//! }); // dropping it stops the thread
+//!     // `refresh` switches to the newest version. `watch` calls it from a thread.
+//!     catalog.publish("weather", build("2.table", "mild")?, &options)?;
+//!     assert!(reader.refresh()?);
+//!     assert_eq!(reader.current().table()?.get("Oslo")?.as_deref(), Some(&b"mild"[..]));
+//!     assert_eq!(old.version().number, 1); // queries that hold the old version finish on it
+//!     let _watch = reader.watch(Duration::from_secs(1), |outcome| match outcome {
+//!         Ok(newer) => println!("switched to version {}", newer.version().number),
+//!         Err(error) => eprintln!("{error}; the open version stays in use"),
+//!     }); // dropping it stops the thread
 //!
-//! // Removes versions that are neither recent nor pinned, and files that no version lists.
-//! catalog.clean("weather", &CleanOptions::default())?;
-//! # Ok(()) }
+//!     // Removes versions that are neither recent nor pinned, and files that no version lists.
+//!     catalog.clean("weather", &CleanOptions::default())?;
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # Durability

@@ -12,32 +12,33 @@
 //! use firndb::search::{Document, Field, Roles, Schema, Type, query::eq};
 //! # fn main() -> firndb::Result<()> {
 //! # let dir = std::env::temp_dir().join(format!("firndb-doc-indexer-{}", std::process::id()));
-//! # let result = guide(&dir);
+//! # let result = example(&dir);
 //! # let _ = std::fs::remove_dir_all(&dir);
 //! # result }
-//! # fn guide(dir: &std::path::Path) -> firndb::Result<()> {
 //!
-//! let schema = Schema::new([Field::new("city", Type::String, Roles::FULL)])?;
-//! let by_city = Partitioning::by_field("city"); // or by_hash(64), by_field_and_hash("city", 16)
-//! let mut index = Indexer::open(dir, schema, by_city, Options::default())?;
+//! fn example(dir: &std::path::Path) -> firndb::Result<()> {
+//!     let schema = Schema::new([Field::new("city", Type::String, Roles::FULL)])?;
+//!     let by_city = Partitioning::by_field("city"); // or by_hash(64), by_field_and_hash(..)
+//!     let mut index = Indexer::open(dir, schema, by_city, Options::default())?;
 //!
-//! // A feed: all documents of the source `rooms`, by key.
-//! let room = |city: &str| Document::new().set("city", city);
-//! let mut feed = index.feed("rooms")?;
-//! feed.add("room 1", &room("Oslo"))?;
-//! feed.add("room 2", &room("Bergen"))?;
-//! let applied = feed.finish()?; // all or nothing; survives power loss from here on
-//! assert_eq!((applied.added, applied.removed), (2, 0));
-//! assert_eq!(applied.dirty, ["Bergen", "Oslo"]); // the partitions with changes
+//!     // A feed: all documents of the source `rooms`, by key.
+//!     let room = |city: &str| Document::new().set("city", city);
+//!     let mut feed = index.feed("rooms")?;
+//!     feed.add("room 1", &room("Oslo"))?;
+//!     feed.add("room 2", &room("Bergen"))?;
+//!     let applied = feed.finish()?; // all or nothing; survives power loss from here on
+//!     assert_eq!((applied.added, applied.removed), (2, 0));
+//!     assert_eq!(applied.dirty, ["Bergen", "Oslo"]); // the partitions with changes
 //!
-//! index.publish()?; // now readers of the collection see it
-//! assert_eq!(index.collection().reader().count(&eq("city", "Oslo"))?, 1);
+//!     index.publish()?; // now readers of the collection see it
+//!     assert_eq!(index.collection().reader().count(&eq("city", "Oslo"))?, 1);
 //!
-//! // One more document. Only the partition `Oslo` is rebuilt.
-//! index.upsert("rooms", "room 3", &room("Oslo"))?;
-//! assert_eq!(index.publish()?.rebuilt, ["Oslo"]);
-//! index.close()?;
-//! # Ok(()) }
+//!     // One more document. Only the partition `Oslo` is rebuilt.
+//!     index.upsert("rooms", "room 3", &room("Oslo"))?;
+//!     assert_eq!(index.publish()?.rebuilt, ["Oslo"]);
+//!     index.close()?;
+//!     Ok(())
+//! }
 //! ```
 //!
 //! Several sources may have a document for the same key. The document of the source with the

@@ -10,38 +10,39 @@
 //! use std::time::Duration;
 //! # fn main() -> firndb::Result<()> {
 //! # let dir = std::env::temp_dir().join(format!("firndb-doc-log-{}", std::process::id()));
-//! # let result = guide(&dir);
+//! # let result = example(&dir);
 //! # let _ = std::fs::remove_dir_all(&dir);
 //! # result }
-//! # fn guide(dir: &std::path::Path) -> firndb::Result<()> {
 //!
-//! let store = LogStore::open(dir)?; // creates the store if there is none
-//! store.put("user/1", "Ann")?;
-//! assert_eq!(store.get("user/1")?.as_deref(), Some(&b"Ann"[..])); // Option<Vec<u8>>
+//! fn example(dir: &std::path::Path) -> firndb::Result<()> {
+//!     let store = LogStore::open(dir)?; // creates the store if there is none
+//!     store.put("user/1", "Ann")?;
+//!     assert_eq!(store.get("user/1")?.as_deref(), Some(&b"Ann"[..])); // Option<Vec<u8>>
 //!
-//! // A batch is applied as a whole or not at all. With `sync` it also survives power loss.
-//! let batch = Batch::new().put("user/2", "Bob").put("visits", "41").delete("user/1");
-//! store.write_with(&batch, WriteOptions::sync())?;
+//!     // A batch is applied as a whole or not at all. With `sync` it also survives power loss.
+//!     let batch = Batch::new().put("user/2", "Bob").put("visits", "41").delete("user/1");
+//!     store.write_with(&batch, WriteOptions::sync())?;
 //!
-//! // Atomic read-modify-write. `None` stands for an absent key.
-//! let count = |old: Option<&[u8]>| -> u64 {
-//!     old.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or(0)
-//! };
-//! store.update("visits", |old| Some((count(old) + 1).to_string().into_bytes()))?;
-//! assert_eq!(store.get("visits")?.as_deref(), Some(&b"42"[..]));
+//!     // Atomic read-modify-write. `None` stands for an absent key.
+//!     let count = |old: Option<&[u8]>| -> u64 {
+//!         old.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or(0)
+//!     };
+//!     store.update("visits", |old| Some((count(old) + 1).to_string().into_bytes()))?;
+//!     assert_eq!(store.get("visits")?.as_deref(), Some(&b"42"[..]));
 //!
-//! // A record that expires after an hour, and a snapshot that later writes do not change.
-//! store.put_with("session/7", "user/2", WriteOptions::new().ttl(Duration::from_secs(3600)))?;
-//! let snapshot = store.snapshot();
-//! store.delete("session/7")?;
-//! assert!(snapshot.get("session/7")?.is_some() && !store.contains("session/7")?);
+//!     // A record that expires after an hour, and a snapshot that later writes do not change.
+//!     store.put_with("session/7", "user/2", WriteOptions::new().ttl(Duration::from_secs(3600)))?;
+//!     let snapshot = store.snapshot();
+//!     store.delete("session/7")?;
+//!     assert!(snapshot.get("session/7")?.is_some() && !store.contains("session/7")?);
 //!
-//! for record in store.iter() {
-//!     let (key, value) = record?; // Vec<u8>, Vec<u8>
-//!     println!("{} has {} bytes", String::from_utf8_lossy(&key), value.len());
+//!     for record in store.iter() {
+//!         let (key, value) = record?; // Vec<u8>, Vec<u8>
+//!         println!("{} has {} bytes", String::from_utf8_lossy(&key), value.len());
+//!     }
+//!     store.close()?; // dropping the store closes it too, but cannot report an error
+//!     Ok(())
 //! }
-//! store.close()?; // dropping the store closes it too, but cannot report an error
-//! # Ok(()) }
 //! ```
 //!
 //! # Durability

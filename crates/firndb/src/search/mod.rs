@@ -15,43 +15,44 @@
 //! };
 //! # fn main() -> firndb::Result<()> {
 //! # let dir = std::env::temp_dir().join(format!("firndb-doc-search-{}", std::process::id()));
-//! # let result = guide(&dir);
+//! # let result = example(&dir);
 //! # let _ = std::fs::remove_dir_all(&dir);
 //! # result }
-//! # fn guide(dir: &std::path::Path) -> firndb::Result<()> {
 //!
-//! // Roles say what a field is for: to filter by, to sort by, to read back; FULL is all of them.
-//! let schema = Schema::new([
-//!     Field::new("city", Type::String, Roles::FULL),
-//!     Field::new("price", Type::F64, Roles::FULL).nullable(),
-//! ])?;
-//! let mut builder = PartitionBuilder::new(schema);
-//! for (city, price) in [("Oslo", 12.5), ("Bergen", 9.0), ("Oslo", 7.0)] {
-//!     let document = Document::new().set("city", city).set("price", price);
-//!     builder.add(&document.payload(format!("a room in {city}")))?;
+//! fn example(dir: &std::path::Path) -> firndb::Result<()> {
+//!     // Roles say what a field is for: to filter by, to sort by, to read back, or FULL for all.
+//!     let schema = Schema::new([
+//!         Field::new("city", Type::String, Roles::FULL),
+//!         Field::new("price", Type::F64, Roles::FULL).nullable(),
+//!     ])?;
+//!     let mut builder = PartitionBuilder::new(schema);
+//!     for (city, price) in [("Oslo", 12.5), ("Bergen", 9.0), ("Oslo", 7.0)] {
+//!         let document = Document::new().set("city", city).set("price", price);
+//!         builder.add(&document.payload(format!("a room in {city}")))?;
+//!     }
+//!     let collection = Collection::create(dir)?; // later: Collection::open(dir)?.reader()
+//!     let mut change = collection.change()?;
+//!     change.put("monday", builder)?; // a later put of the same name replaces the partition
+//!     let reader = change.commit()?; // durable, and visible as a whole
+//!
+//!     // A query is a text or is built from functions.
+//!     let query = parse_query("price < 20 order by price limit 2", Some(reader.schema()))?;
+//!     assert_eq!(query, Query::new(lt("price", 20)).order_by(asc("price")).limit(2));
+//!     let page = reader.search(&query)?;
+//!     let cheapest = page.hits[0];
+//!     assert_eq!(reader.value(cheapest, "price")?, Some(Value::F64(7.0)));
+//!     assert_eq!(&*reader.payload(cheapest)?, b"a room in Oslo"); // Cow<'_, [u8]>
+//!
+//!     // The next page begins after the last hit of this one.
+//!     let token = reader.page_token(&query, page.hits[1])?;
+//!     assert_eq!(reader.search(&query.after(token))?.hits.len(), 1);
+//!
+//!     // Counts, of all matches and by value.
+//!     assert_eq!(reader.count(&and([eq("city", "Oslo"), lt("price", 10)]))?, 1);
+//!     let facets = reader.facets(&all(), &[Facet::new("city").top(5)])?;
+//!     assert_eq!(facets[0].values[0], (Value::from("Oslo"), 2));
+//!     Ok(())
 //! }
-//! let collection = Collection::create(dir)?; // later: Collection::open(dir)?.reader()
-//! let mut change = collection.change()?;
-//! change.put("monday", builder)?; // a later put of the same name replaces the partition
-//! let reader = change.commit()?; // durable, and visible as a whole
-//!
-//! // A query is a text or is built from functions.
-//! let query = parse_query("price < 20 order by price limit 2", Some(reader.schema()))?;
-//! assert_eq!(query, Query::new(lt("price", 20)).order_by(asc("price")).limit(2));
-//! let page = reader.search(&query)?;
-//! let cheapest = page.hits[0];
-//! assert_eq!(reader.value(cheapest, "price")?, Some(Value::F64(7.0)));
-//! assert_eq!(&*reader.payload(cheapest)?, b"a room in Oslo"); // Cow<'_, [u8]>
-//!
-//! // The next page begins after the last hit of this one.
-//! let token = reader.page_token(&query, page.hits[1])?;
-//! assert_eq!(reader.search(&query.after(token))?.hits.len(), 1);
-//!
-//! // Counts, of all matches and by value.
-//! assert_eq!(reader.count(&and([eq("city", "Oslo"), lt("price", 10)]))?, 1);
-//! let facets = reader.facets(&all(), &[Facet::new("city").top(5)])?;
-//! assert_eq!(facets[0].values[0], (Value::from("Oslo"), 2));
-//! # Ok(()) }
 //! ```
 //!
 //! | to | use |

@@ -11,33 +11,34 @@
 //! use firndb::table::{BuildOptions, KeyFilter, Table, TableBuilder};
 //! # fn main() -> firndb::Result<()> {
 //! # let path = std::env::temp_dir().join(format!("firndb-doc-{}.table", std::process::id()));
-//! # let result = guide(&path);
+//! # let result = example(&path);
 //! # let _ = std::fs::remove_file(&path);
 //! # result }
-//! # fn guide(path: &std::path::Path) -> firndb::Result<()> {
 //!
-//! let options = BuildOptions::new().filter(KeyFilter::Bits8); // absent keys cost no read
-//! let mut builder = TableBuilder::create_with(path, options)?;
-//! for (city, position) in [("Oslo", "59.91 N 10.75 E"), ("Bergen", "60.39 N 5.32 E")] {
-//!     builder.add(city, position)?;
+//! fn example(path: &std::path::Path) -> firndb::Result<()> {
+//!     let options = BuildOptions::new().filter(KeyFilter::Bits8); // absent keys cost no read
+//!     let mut builder = TableBuilder::create_with(path, options)?;
+//!     for (city, position) in [("Oslo", "59.91 N 10.75 E"), ("Bergen", "60.39 N 5.32 E")] {
+//!         builder.add(city, position)?;
+//!     }
+//!     let report = builder.finish()?; // durable, and visible under its path
+//!     assert_eq!(report.records, 2);
+//!
+//!     let table = Table::open(path)?;
+//!     let oslo = table.get("Oslo")?; // Option<Cow<'_, [u8]>>
+//!     assert_eq!(oslo.as_deref(), Some(&b"59.91 N 10.75 E"[..]));
+//!     assert_eq!(table.get("Trondheim")?, None);
+//!
+//!     // Many keys at once take less time per key: cache misses or reads overlap.
+//!     let found = table.get_many(&["Bergen", "Trondheim"])?;
+//!     assert!(found[0].is_some() && found[1].is_none());
+//!
+//!     for record in table.iter() {
+//!         let (key, value) = record?; // Vec<u8>, Vec<u8>, in the order of the hashes of the keys
+//!         println!("{} {}", String::from_utf8_lossy(&key), String::from_utf8_lossy(&value));
+//!     }
+//!     Ok(())
 //! }
-//! let report = builder.finish()?; // durable, and visible under its path
-//! assert_eq!(report.records, 2);
-//!
-//! let table = Table::open(path)?;
-//! let oslo = table.get("Oslo")?; // Option<Cow<'_, [u8]>>
-//! assert_eq!(oslo.as_deref(), Some(&b"59.91 N 10.75 E"[..]));
-//! assert_eq!(table.get("Trondheim")?, None);
-//!
-//! // Many keys at once take less time per key: cache misses or reads overlap.
-//! let found = table.get_many(&["Bergen", "Trondheim"])?;
-//! assert!(found[0].is_some() && found[1].is_none());
-//!
-//! for record in table.iter() {
-//!     let (key, value) = record?; // Vec<u8>, Vec<u8>, in the order of the hashes of the keys
-//!     println!("{} {}", String::from_utf8_lossy(&key), String::from_utf8_lossy(&value));
-//! }
-//! # Ok(()) }
 //! ```
 //!
 //! # Durability

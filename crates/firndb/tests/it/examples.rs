@@ -30,10 +30,12 @@ mod search;
 #[path = "../../../../examples/table.rs"]
 mod table;
 
+type Program = fn() -> firndb::Result<()>;
+
 #[test]
 fn the_examples_print_what_their_readme_shows() {
     let page = include_str!("../../../../examples/README.md");
-    let programs: [(&str, fn() -> firndb::Result<()>); 5] = [
+    let programs: [(&str, Program); 5] = [
         ("log", log::main),
         ("table", table::main),
         ("search", search::main),
