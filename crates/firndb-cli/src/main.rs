@@ -2,13 +2,17 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "comments are the help text: [x] is optional x")]
 
 mod cmd;
+mod escape;
 mod failure;
+mod interrupt;
+mod kinds;
 mod output;
 mod target;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as UsageError};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use failure::Failure;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -56,11 +60,37 @@ enum Command {
 fn main() -> ExitCode {
     // Makes a write beyond `ulimit -f` return an error instead of ending the process.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
-    let cli = match Cli::try_parse() {
+    if wants_json() {
+        failure::use_json();
+    }
+    let parsed = Cli::command().try_get_matches().and_then(|matches| {
+        let group = matches.subcommand();
+        let verb = group.and_then(|(_, command)| command.subcommand_name());
+        kinds::set_verb(verb.or(group.map(|(name, _)| name)).unwrap_or_default());
+        Cli::from_arg_matches(&matches)
+    });
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    let result = match &cli.command {
+    if let Err(error) = interrupt::install() {
+        return Failure::from(error).report(cli.json);
+    }
+    let result = match catch_unwind(AssertUnwindSafe(|| run(&cli))) {
+        Ok(result) => result,
+        Err(cause) if cause.is::<interrupt::Unwound>() => Ok(()),
+        Err(cause) => resume_unwind(cause),
+    };
+    // After a signal an error is its consequence: a temporary file is gone, for example.
+    match (interrupt::finish(), result) {
+        (Some(code), _) => ExitCode::from(code),
+        (None, Ok(())) => ExitCode::SUCCESS,
+        (None, Err(failure)) => failure.report(cli.json),
+    }
+}
+
+fn run(cli: &Cli) -> failure::Result<()> {
+    match &cli.command {
         Command::Demo(args) => cmd::demo::run(args, cli.json),
         Command::Search(command) => command.run(cli.json),
         Command::Table(command) => command.run(cli.json),
@@ -70,10 +100,6 @@ fn main() -> ExitCode {
         Command::Inspect(args) => cmd::inspect::run(args, cli.json),
         Command::Verify(args) => cmd::verify::run(args, cli.json),
         Command::Completions(args) => cmd::completions::run(args),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(cli.json),
     }
 }
 

@@ -3,6 +3,7 @@
 pub use firndb_ingest::value::{from_hex, to_json, to_text};
 pub use hex::encode as hex;
 
+use crate::escape::{Escaper, escaped_json};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentLineStyle, LineStyle};
 use comfy_table::{Table, TableStyle, Width};
 use console::Term;
@@ -10,44 +11,61 @@ use firndb::search::Number;
 use firndb::{Error, Result};
 use serde_json::Value as Json;
 use std::fmt::Display;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Standard output, buffered. [`is_closed_pipe`] recognizes the error of a closed pipe.
+/// Standard output, buffered. A terminal gets no control characters of values: see
+/// [`escape`](crate::escape). [`is_closed_pipe`] recognizes the error of a closed pipe.
 pub struct Out {
     stdout: BufWriter<StdoutLock<'static>>,
+    /// If standard output is a terminal.
+    escaper: Option<Escaper>,
 }
 
 impl Out {
     pub fn new() -> Out {
-        Out { stdout: BufWriter::with_capacity(1 << 16, io::stdout().lock()) }
+        let stdout = io::stdout().lock();
+        let escaper = stdout.is_terminal().then(Escaper::default);
+        Out { stdout: BufWriter::with_capacity(1 << 16, stdout), escaper }
     }
 
     /// Prints one or more lines.
     pub fn line(&mut self, text: impl Display) -> Result<()> {
-        writeln!(self.stdout, "{text}").map_err(stdout_error)
+        writeln!(self, "{text}").map_err(stdout_error)
     }
 
     /// Prints a JSON value on its own line.
     pub fn json(&mut self, value: &Json) -> Result<()> {
-        self.line(value)
+        match self.escaper {
+            Some(_) => self.line(escaped_json(value.to_string())),
+            None => self.line(value),
+        }
     }
 
-    /// Prints bytes unchanged.
+    /// Prints bytes: unchanged, except on a terminal.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        self.stdout.write_all(bytes).map_err(stdout_error)
+        self.write_all(bytes).map_err(stdout_error)
     }
 
     /// Flushes. Must be called at the end, to report errors of the last bytes.
     pub fn finish(mut self) -> Result<()> {
+        if let Some(escaper) = &mut self.escaper {
+            self.stdout.write_all(escaper.finish().as_bytes()).map_err(stdout_error)?;
+        }
         self.stdout.flush().map_err(stdout_error)
     }
 }
 
 impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stdout.write(bytes)
+        match &mut self.escaper {
+            Some(escaper) => {
+                self.stdout.write_all(escaper.text(bytes).as_bytes())?;
+                Ok(bytes.len())
+            }
+            None => self.stdout.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

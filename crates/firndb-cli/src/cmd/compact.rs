@@ -1,11 +1,14 @@
 //! `firn search compact`: joins small partitions that no longer change, under a policy.
 
+use super::open_collection;
 use crate::failure::{Failure, Result};
+use crate::interrupt;
 use crate::output::{Out, plural};
-use firndb::search::{Collection, Merge, MergePolicy};
+use firndb::search::{Merge, MergePolicy};
 use firndb::{Error, ErrorKind};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -48,12 +51,15 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         .most_bytes(args.most_bytes)
         .at_least(args.at_least)
         .unchanged_for(Duration::from_secs(args.unchanged_for));
-    let collection = Arc::new(Collection::open(&args.dir)?);
+    let collection = Arc::new(open_collection(&args.dir)?);
     if args.dry_run {
         let plan = collection.compact_plan(&policy)?;
         plan.iter().try_for_each(|merge| report(merge, true, json))?;
         return finish(plan.len(), json);
     }
+    let joined = "every document is in the collection; partitions that were joined stay joined";
+    interrupt::says(joined);
+    let step = interrupt::step();
     let (mut merges, mut reported) = (0, Ok(()));
     collection.compact(&policy, |merge| {
         merges += 1;
@@ -61,21 +67,32 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         reported = std::mem::replace(&mut reported, Ok(())).and(now);
     })?;
     reported?;
-    let Some(every) = args.every else { return finish(merges, json) };
+    interrupt::check()?;
+    let Some(every) = args.every else {
+        interrupt::says("the collection is compacted");
+        return finish(merges, json);
+    };
     let (send, outcomes) = mpsc::channel();
     let every = Duration::from_secs(every);
-    let _thread = collection.compact_every(policy, every, move |outcome| {
+    let thread = collection.compact_every(policy, every, move |outcome| {
         // The output pipe may be closed when the command ends.
         let _ = send.send(outcome.cloned().map_err(|error| error.to_string()));
     });
-    for outcome in outcomes {
-        match outcome {
-            Ok(merge) => report(&merge, false, json)?,
-            Err(error) => eprintln!("firn: {error}"),
+    loop {
+        match outcomes.recv_timeout(POLL) {
+            Ok(Ok(merge)) => report(&merge, false, json)?,
+            Ok(Err(error)) => eprintln!("firn: {error}"),
+            Err(RecvTimeoutError::Timeout) if !interrupt::is_stopped() => {}
+            Err(_) => break,
         }
     }
-    Ok(())
+    drop(thread);
+    drop(step);
+    interrupt::check().map_err(Failure::from)
 }
+
+/// Interval at which a signal is noticed.
+const POLL: Duration = Duration::from_millis(50);
 
 /// Refuses the collection of an index, which the index rebuilds from its log.
 fn refuse_index(dir: &Path) -> Result<()> {

@@ -1,6 +1,7 @@
 //! `firn inspect`: identifies a FirnDB file or a log store, and shows where its bytes go.
 
 use crate::failure::Result;
+use crate::kinds::refuse_foreign;
 use crate::output::{Grid, Out, size};
 use firndb::{Error, ErrorKind, InspectedItem, Inspection};
 use serde_json::{Map, Value as Json, json};
@@ -17,6 +18,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
+    refuse_foreign(&args.file)?;
     let seen = firndb::inspect(&args.file).map_err(|e| match args.file.is_dir() {
         true if e.kind() == ErrorKind::Io => {
             let message = "this is a directory; inspect a file in it, or use `firn search stats`";

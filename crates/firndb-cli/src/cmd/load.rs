@@ -1,6 +1,6 @@
 //! Reads rows of files into documents: shared by `build`, `replace` and `index apply`.
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, say};
 use crate::output::{plural, thousands};
 use clap::ValueEnum;
 use firndb::search::{Document, Payload, Schema, parse_order};
@@ -324,10 +324,11 @@ impl BadRows {
         if self.skipped == 0 {
             return;
         }
-        eprintln!("skipped {} of {}:", thousands(self.skipped), plural(rows, "row"));
-        self.first.iter().for_each(|bad| eprintln!("  {bad}"));
+        say(&format!("skipped {} of {}:", thousands(self.skipped), plural(rows, "row")));
+        self.first.iter().for_each(|bad| say(&format!("  {bad}")));
         if self.skipped > self.first.len() as u64 {
-            eprintln!("  and {} more", thousands(self.skipped - self.first.len() as u64));
+            let more = thousands(self.skipped - self.first.len() as u64);
+            say(&format!("  and {more} more"));
         }
     }
 }

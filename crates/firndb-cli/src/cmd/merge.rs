@@ -1,9 +1,9 @@
 //! `firn search merge`: joins several partitions into one, without the source documents.
 
-use super::require_partitions;
+use super::{open_collection, require_partitions};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural};
-use firndb::search::Collection;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -21,12 +21,16 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    let collection = Collection::open(&args.dir)?;
+    let collection = open_collection(&args.dir)?;
     require_partitions(&collection.reader(), &args.names)?;
     let names: Vec<&str> = args.names.iter().map(String::as_str).collect();
+    interrupt::says("the collection is unchanged");
+    let step = interrupt::step();
     let mut change = collection.change()?;
     change.merge(&names, &args.into)?;
     let reader = change.commit()?;
+    interrupt::says("the change is in the collection");
+    drop(step);
     let info = reader.partitions().into_iter().find(|p| p.name == args.into);
     let documents = info.map_or(0, |p| u64::from(p.documents));
     let mut out = Out::new();

@@ -25,6 +25,7 @@ pub mod table;
 pub mod verify;
 
 use crate::failure::{Failure, Result};
+use crate::kinds::{Kind, explain};
 use crate::output::to_json;
 use clap::Subcommand;
 use firndb::search::{Collection, Filter, Hit, Query, Reader, Schema, parse_filter, parse_query};
@@ -99,10 +100,16 @@ See docs/search.md for the rest.";
 /// Opens a collection, or a stand-alone partition file, for reading with all processors.
 pub fn open(path: &Path) -> firndb::Result<Reader> {
     let reader = match path.is_file() {
-        true => Reader::open_files(&[path])?,
-        false => Collection::open(path)?.reader(),
+        true => Reader::open_files(&[path])
+            .map_err(|e| explain(e, path, &[Kind::Partition, Kind::Collection]))?,
+        false => open_collection(path)?.reader(),
     };
     Ok(reader.with_threads(std::thread::available_parallelism().map_or(1, usize::from)))
+}
+
+/// Opens a collection.
+pub fn open_collection(dir: &Path) -> firndb::Result<Collection> {
+    Collection::open(dir).map_err(|e| explain(e, dir, &[Kind::Collection]))
 }
 
 /// Parses a query; an empty text matches every document.

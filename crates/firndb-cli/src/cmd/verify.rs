@@ -3,6 +3,7 @@
 
 use super::load::progress_bar;
 use crate::failure::Result;
+use crate::kinds::refuse_foreign;
 use crate::output::{Out, plural, size, time};
 use serde_json::json;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
+    refuse_foreign(&args.path)?;
     let start = Instant::now();
     let bar = progress_bar(None);
     let report = firndb::verify(&args.path, |file, bytes| {

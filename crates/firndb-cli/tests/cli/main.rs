@@ -6,13 +6,16 @@ mod catalog;
 mod catalog_proof;
 mod change;
 mod demo;
+mod hints;
 mod index;
 mod log;
 mod query;
 #[cfg(feature = "remote")]
 mod remote;
+mod signals;
 mod table;
 mod target;
+mod terminal;
 mod usage;
 
 use serde_json::Value as Json;

@@ -2,6 +2,7 @@
 
 use super::CatalogLocation;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size};
 use firndb::catalog::CleanOptions;
 use serde_json::json;
@@ -37,7 +38,11 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let options = CleanOptions { keep: args.keep, grace, dry_run: args.dry_run };
     let mut out = Out::new();
     for name in &names {
+        interrupt::says("what was removed is reported above; running the command again goes on");
+        interrupt::check()?;
+        let step = interrupt::step();
         let cleaned = store.clean(name, &options)?;
+        drop(step);
         if json {
             out.json(&json!({
                 "name": name,

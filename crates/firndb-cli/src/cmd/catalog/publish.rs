@@ -3,6 +3,7 @@
 use super::{CatalogLocation, label, published_to_json};
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size, time};
 use firndb::catalog::{PublishOptions, Published};
 use std::path::{Path, PathBuf};
@@ -63,13 +64,19 @@ pub fn publish(
     verify: bool,
 ) -> firndb::Result<Published> {
     let bar = progress_bar(Some(0));
+    interrupt::says("no version was published");
+    let _step = interrupt::step();
     let progress = |sent, bytes| {
+        interrupt::unwind();
         bar.set_length(bytes);
         bar.set_position(sent);
     };
     let labels = labels.iter().cloned().collect();
     let options = PublishOptions { labels, progress: Some(&progress), verify };
-    let published = catalog.create()?.publish(name, path, &options);
+    let published = catalog.create_for(path).and_then(|to| to.publish(name, path, &options));
     bar.finish_and_clear();
+    if published.is_ok() {
+        interrupt::says("the version is published");
+    }
     published
 }

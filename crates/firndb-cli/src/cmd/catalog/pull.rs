@@ -4,6 +4,7 @@ use super::location::Nearby;
 use super::{CatalogLocation, version};
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size, time};
 use serde_json::json;
 use std::path::PathBuf;
@@ -34,10 +35,15 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     let (store, version) = version(&args.catalog, &args.name, args.version)?;
     let store = args.nearby.before(store, None)?;
+    interrupt::says(format!(
+        "{} is incomplete: run the command again to go on, or remove it",
+        args.to.display()
+    ));
     let bar = progress_bar(Some(version.bytes()));
     let pulled = store.pull(&version, &args.to, args.threads, &|bytes| bar.inc(bytes));
     bar.finish_and_clear();
     pulled?;
+    interrupt::says("the version is complete");
     let (files, bytes) = (version.files.len() as u64, version.bytes());
     let mut out = Out::new();
     if json {

@@ -3,10 +3,12 @@
 use super::location::{Nearby, serve};
 use super::{CatalogLocation, to_json};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size};
 use firndb::catalog::{CatalogReader, ReaderOptions, ReaderStats, Share};
 use serde_json::json;
 use std::path::PathBuf;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 /// Keep the newest version open, with its files in a directory, and report each new version and
@@ -54,9 +56,11 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         // The output pipe may be closed when the command ends.
         let _ = send.send(outcome.map(drop).map_err(|error| firndb::redact(&error.to_string())));
     });
+    interrupt::says("the files stay in the cache directory, for the next watch");
+    let step = interrupt::step();
     let mut seen = 1;
     while args.versions.is_none_or(|versions| seen < versions) {
-        match outcomes.recv() {
+        match outcomes.recv_timeout(POLL) {
             Ok(Ok(())) => {
                 seen += 1;
                 last_error = None;
@@ -68,12 +72,17 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
                 report_failure(&reader, &error);
                 last_error = Some(error);
             }
+            Err(RecvTimeoutError::Timeout) if !interrupt::is_stopped() => {}
             Err(_) => break,
         }
     }
     drop(watch);
-    Ok(())
+    drop(step);
+    Ok(interrupt::check()?)
 }
+
+/// Interval at which a signal is noticed.
+const POLL: Duration = Duration::from_millis(50);
 
 /// Reports why the newest version is not open.
 fn report_failure(reader: &CatalogReader, error: &str) {

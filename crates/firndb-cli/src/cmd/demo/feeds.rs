@@ -4,6 +4,7 @@
 
 use super::flights::{self, CORRECTED_CARRIER, CORRECTED_MONTH, CORRECTION};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size, thousands, time};
 use csv::{Reader as CsvReader, StringRecord, Writer as CsvWriter};
 use firndb::catalog::{Catalog, CatalogReader, Published, ReaderOptions};
@@ -63,6 +64,7 @@ fn remove_earlier(dir: &Path) -> Result<()> {
 pub fn run(out: &mut Out, csv: &Path, dir: &Path, bar: &ProgressBar, json: bool) -> Result<()> {
     let dir = dir.join("pipeline");
     remove_earlier(&dir)?;
+    let temporary = interrupt::temporary(&dir);
     let files = split(csv, &dir.join("feeds"))?;
     let start = Instant::now();
     let by_month = Partitioning::by_field("month");
@@ -87,7 +89,7 @@ pub fn run(out: &mut Out, csv: &Path, dir: &Path, bar: &ProgressBar, json: bool)
     } else {
         print(out, files.len(), took, &first, &second)?;
     }
-    drop(reader);
+    drop((reader, temporary));
     std::fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, e))?;
     if second.failed > 0 || flights != expected {
         let message = format!(

@@ -10,6 +10,7 @@ mod swap;
 
 use super::load::progress_bar;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size, time};
 use firndb::search::{Collection, Reader};
 use firndb::{Error, ErrorKind};
@@ -40,6 +41,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let csv = source(args, json)?;
     let dir = args.dir.join("flights");
     remove_earlier(&dir)?;
+    interrupt::says("the collection of the demo was removed; the flights stay");
+    let temporary = interrupt::temporary(&dir);
     let bar = progress_bar(csv.metadata().ok().map(|meta| meta.len()));
     let start = Instant::now();
     let (collection, mut rows) = flights::build(&csv, &dir, &bar)?;
@@ -62,6 +65,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     if !args.keep {
         std::fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, e))?;
     }
+    drop(temporary);
     Ok(out.finish()?)
 }
 

@@ -4,6 +4,7 @@ use super::key::key_of;
 use super::{open, publish};
 use crate::cmd::load::{Chosen, Load, Report, RowArgs};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, thousands, time};
 use firndb::Error;
 use firndb::indexer::{Applied, Indexer, Removals};
@@ -57,6 +58,7 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
+    interrupt::says("the feed was not applied");
     let load = Load::new(&args.rows)?;
     let mut indexer = open(&args.dir, args.rows.memory)?;
     let (applied, report) = take(args, &mut indexer, load)?;
@@ -129,7 +131,10 @@ fn take(args: &Args, indexer: &mut Indexer, load: Load) -> Result<(Applied, Repo
         None if is_meant => feed.removals(Removals::All),
         None => feed,
     };
-    Ok((feed.finish()?, report))
+    let _step = interrupt::step();
+    let applied = feed.finish()?;
+    interrupt::says("the feed is applied, but not published: `firn index rebuild` publishes it");
+    Ok((applied, report))
 }
 
 /// Parses a share, from 0 to 1.

@@ -2,7 +2,9 @@
 
 use super::open;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, time};
+use crate::target::is_free;
 use firndb::ErrorKind;
 use firndb::indexer::Indexer;
 use serde_json::json;
@@ -33,7 +35,17 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     let indexer = open_or_wait(&args.dir, Duration::from_secs(args.wait))?;
+    let (new, step) = match is_free(&args.to)? {
+        true => (Some(interrupt::new_directory(&args.to)), None),
+        false => (None, Some(interrupt::step())),
+    };
+    interrupt::says(match new.is_some() {
+        true => "no backup was made, and the index is unchanged",
+        false => "the directory holds the earlier backup or the new one; the index is unchanged",
+    });
     let made = indexer.backup(&args.to)?;
+    interrupt::says("the backup is complete");
+    drop((new, step));
     let dirty = indexer.status()?.dirty.len() as u64;
     indexer.close()?;
     let mut out = Out::new();

@@ -3,6 +3,7 @@
 use super::{Division, in_words};
 use crate::cmd::load::schema_from_file;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural};
 use crate::target::is_free;
 use firndb::indexer::{Indexer, Options, Partitioning};
@@ -32,6 +33,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let schema = schema_from_file(&args.schema)?;
     let division = args.division.partitioning();
     let division = division.unwrap_or_else(|| Partitioning::by_hash(DEFAULT_PARTITIONS));
+    interrupt::says("no index was made");
+    let new = interrupt::new_directory(&args.dir);
     let indexer = Indexer::open(&args.dir, schema, division, Options::default())?;
     let (fields, partitioning) = (indexer.schema().fields().len() as u64, indexer.partitioning());
     let mut out = Out::new();
@@ -50,6 +53,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         ))?;
     }
     indexer.close()?;
+    drop(new);
+    interrupt::says("the index is complete");
     Ok(out.finish()?)
 }
 

@@ -9,6 +9,8 @@ mod status;
 
 use crate::cmd::catalog::CatalogLocation;
 use crate::failure::Result;
+use crate::interrupt;
+use crate::kinds::{Kind, explain};
 use crate::output::{plural, size, time};
 use clap::Subcommand;
 use firndb::catalog;
@@ -75,7 +77,7 @@ fn open(dir: &Path, memory: usize) -> firndb::Result<Indexer> {
     let indexer = opened.map_err(|e| match e.kind() {
         ErrorKind::NotFound => {
             let message = "there is no index here; `firn index init` makes one";
-            Error::new(ErrorKind::NotFound, message).in_file(dir)
+            explain(Error::new(ErrorKind::NotFound, message).in_file(dir), dir, &[Kind::Index])
         }
         ErrorKind::Locked => {
             let message = "another program has this index open: wait until it is done (the \
@@ -111,10 +113,12 @@ struct Done {
 /// Publishes what changed, then publishes to `CATALOG NAME` if that is given.
 fn publish(indexer: &mut Indexer, to: &[String]) -> firndb::Result<Done> {
     let start = Instant::now();
+    let _step = interrupt::step();
     let (published, version) = match to {
         [location, name] => indexer.publish_to(&CatalogLocation::new(location).create()?, name)?,
         _ => (indexer.publish()?, None),
     };
+    interrupt::says("the changes are applied and published");
     Ok(Done { published, version, took: start.elapsed() })
 }
 

@@ -3,6 +3,7 @@
 use super::{Division, open, publish};
 use crate::cmd::load::parse_size;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::Out;
 use std::path::PathBuf;
 
@@ -26,9 +27,11 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
+    interrupt::says("the published collection is as it was; run the command again");
     let mut indexer = open(&args.dir, args.memory)?;
     let same = args.all.then(|| indexer.partitioning().clone());
     if let Some(partitioning) = args.division.partitioning().or(same) {
+        let _step = interrupt::step();
         indexer.repartition(partitioning)?;
     }
     let done = publish(&mut indexer, &args.publish)?;

@@ -2,7 +2,9 @@
 
 use super::{open_to_read, open_to_write};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, time};
+use crate::target::is_free;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -28,8 +30,20 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     let store = open_to_write(&args.dir)?;
     let keys = store.len();
+    // A new directory is removed; in that of an earlier backup the old backup stays complete.
+    let (new, step) = match is_free(&args.to)? {
+        true => (Some(interrupt::new_directory(&args.to)), None),
+        false => (None, Some(interrupt::step())),
+    };
+    interrupt::says(match new.is_some() {
+        true => "no backup was made, and the store is unchanged",
+        false => "the directory holds the earlier backup or the new one; the store is unchanged",
+    });
     let made = store.backup(&args.to)?;
+    interrupt::says("the backup is complete, but not verified");
+    drop(new);
     store.close()?;
+    drop(step);
     let verified = match args.verify {
         true => Some(open_to_read(&args.to)?.verify()?),
         false => None,

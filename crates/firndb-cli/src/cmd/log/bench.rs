@@ -5,6 +5,7 @@
 
 use crate::cmd::load::{parse_bytes, progress_bar};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Grid, Out, plural, size, thousands, time};
 use crate::target::check_new;
 use clap::builder::RangedU64ValueParser;
@@ -62,6 +63,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let temporary = std::env::temp_dir().join(format!("firn-log-bench-{}", std::process::id()));
     let dir = args.dir.as_ref().unwrap_or(&temporary);
     check_new(dir)?;
+    interrupt::says("the store of the benchmark was removed");
+    let store = interrupt::new_directory(dir);
     let bar = progress_bar(None);
     let measured = measure(args, dir, |what| bar.set_message(what));
     bar.finish_and_clear();
@@ -70,6 +73,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         measured.as_ref().map_or(Ok(()), |_| removed)?;
     }
     let (measured, facts) = measured?;
+    drop(store);
     let mut out = Out::new();
     if json {
         for Measured { name, count, per_second, times } in &measured {

@@ -2,6 +2,7 @@
 
 use super::{existing, open_with};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size, time};
 use serde_json::json;
 use std::path::PathBuf;
@@ -26,6 +27,8 @@ fn share(text: &str) -> std::result::Result<f64, String> {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
+    interrupt::says("the store has all of its records; the segments done so far stay compacted");
+    let step = interrupt::step();
     // Disable background compaction: its segments would be missing from the count.
     let options = existing().background(false);
     let store = open_with(&args.dir, options)?;
@@ -33,6 +36,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let segments = store.compact(args.threshold)? as u64;
     let copied = store.stats().moved_bytes;
     store.close()?;
+    interrupt::says("the store is compacted");
+    drop(step);
     let after = super::open_to_read(&args.dir)?.stats();
     let mut out = Out::new();
     if json {

@@ -2,6 +2,7 @@
 
 use super::{KeyForm, no_key, open_to_write};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural};
 use firndb::log::WriteOptions;
 use serde_json::json;
@@ -32,14 +33,20 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     };
     let keys = keys?;
     let options = if args.sync { WriteOptions::sync() } else { WriteOptions::default() };
+    interrupt::says("no key was deleted");
+    let step = interrupt::step();
     let store = open_to_write(&args.dir)?;
     let mut absent = Vec::new();
-    for key in &keys {
+    for (done, key) in keys.iter().enumerate() {
+        interrupt::says(format!("{done} of {} were deleted", plural(keys.len() as u64, "key")));
+        interrupt::check()?;
         if !store.delete_with(key, options)? {
             absent.push(key);
         }
     }
     store.close()?;
+    interrupt::says("all keys were deleted");
+    drop(step);
     let deleted = keys.len() - absent.len();
     let mut out = Out::new();
     if json {

@@ -4,6 +4,7 @@ use super::form::Form;
 use super::{open_to_read, unescape};
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, STDOUT, plural, size, thousands, time};
 use crate::target::{Content, check_file};
 use firndb::Error;
@@ -124,6 +125,8 @@ fn to_file(store: &LogStore, path: &Path, options: RecordWriterOptions) -> firnd
     name.push(format!(".part-{}", std::process::id()));
     let part = PathBuf::from(name);
     check_file(&part, Content::Rows, false)?; // Never removes a file that it did not create.
+    interrupt::says("no file was written");
+    let temporary = interrupt::temporary(&part);
     let bar = progress_bar(None);
     let written = OutputFile::create(&part, path)
         .and_then(|file| RecordWriter::new(file, path, options))
@@ -141,6 +144,10 @@ fn to_file(store: &LogStore, path: &Path, options: RecordWriterOptions) -> firnd
             Ok(done)
         });
     bar.finish_and_clear();
+    if written.is_ok() {
+        interrupt::says("the file is complete");
+    }
+    drop(temporary);
     if written.is_err() {
         // Report the first error.
         let _ = std::fs::remove_file(&part);

@@ -2,8 +2,9 @@
 
 use super::open_to_read;
 use crate::cmd::load::progress_bar;
-use crate::cmd::table::Layout;
+use crate::cmd::table::{Layout, continue_unless_stopped};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size, thousands, time};
 use crate::target::{Content, check_file};
 use firndb::Error;
@@ -35,6 +36,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     check_file(&args.output, Content::Table, args.force)?;
     let store = open_to_read(&args.dir)?;
+    interrupt::says("no table was written");
     let mut builder = TableBuilder::create_with(&args.output, args.layout.options()?)?;
     let bar = progress_bar(None);
     let snapshot = store.snapshot();
@@ -56,7 +58,12 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     }
     let expired = all.expired();
     bar.set_message("writing");
-    let report = added.and_then(|()| builder.finish());
+    let step = interrupt::step();
+    let report = added.and_then(|()| builder.finish_with(|_| continue_unless_stopped()));
+    if report.is_ok() {
+        interrupt::says("the table is complete");
+    }
+    drop(step);
     bar.finish_and_clear();
     let report = report?;
     let bytes = args.output.metadata().map_err(|e| Error::io("read", &args.output, e))?.len();

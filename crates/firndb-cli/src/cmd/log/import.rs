@@ -5,6 +5,7 @@ mod report;
 use super::open_to_write;
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size, time};
 use firndb::log::LogStore;
 use firndb::{Error, ErrorKind};
@@ -54,6 +55,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         true => args.store.clone(),
         false => target(&args.store, &args.halodb)?,
     };
+    interrupt::says("nothing was imported");
     let bar = progress_bar(None);
     bar.set_message("reading");
     let halodb = HaloDb::open_with(&args.halodb, |bytes| bar.inc(bytes));
@@ -66,6 +68,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     bar.set_message("writing");
     let filled = match args.add {
         true => open_to_write(&target).and_then(|store| {
+            interrupt::says("some of the records are in the store; importing again completes it");
             halodb.import_into(&store, |bytes| bar.inc(bytes))?;
             store.close()
         }),
@@ -73,6 +76,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     };
     bar.finish_and_clear();
     filled?;
+    interrupt::says("all records are imported");
     report::notes(halodb.report()).iter().for_each(|note| eprintln!("note: {note}"));
     if !args.add {
         leftovers(&target).iter().for_each(|left| {
@@ -137,6 +141,7 @@ fn new_store(
     fill: impl FnOnce(&LogStore) -> firndb::Result<()>,
 ) -> firndb::Result<()> {
     let staged = make_staged(path)?;
+    let temporary = interrupt::temporary(&staged);
     let made = LogStore::open(&staged).and_then(|store| {
         fill(&store)?;
         store.close()?;
@@ -146,6 +151,7 @@ fn new_store(
         let synced = std::fs::File::open(parent).and_then(|dir| dir.sync_all());
         synced.map_err(|e| Error::io("sync", parent, e))
     });
+    drop(temporary);
     if made.is_err() {
         // Report the first error.
         let _ = std::fs::remove_dir_all(&staged);

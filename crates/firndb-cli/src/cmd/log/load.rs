@@ -3,9 +3,10 @@
 use super::{Writing, open_or_create, unescape};
 use crate::cmd::load::{self as rows, BadRows, RecordFormat, advance, progress_bar, read_records};
 use crate::failure::{Failure, Result};
+use crate::interrupt;
 use crate::output::{Out, from_hex, plural, size, thousands, time};
 use clap::ValueEnum;
-use firndb::log::{Expiry, LogStore, WriteOptions};
+use firndb::log::{Expiry, LogStore, MAX_KEY, MAX_VALUE, WriteOptions};
 use firndb::{Error, ErrorKind};
 use firndb_arrow::avro::Decoder;
 use firndb_ingest::{
@@ -114,9 +115,15 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         expired: 0,
         bytes: 0,
     };
+    interrupt::says("nothing was put");
+    let step = interrupt::step();
     let loaded = inputs.iter().try_for_each(|input| loading.input(input));
     loading.bar.finish_and_clear();
     let closed = loading.store.take().map(LogStore::close);
+    drop(step);
+    if closed.is_some() {
+        interrupt::says(format!("the first {} are in the store", loading.put()));
+    }
     loaded.map_err(|error| {
         let note = match closed {
             Some(_) => format!("{} before the error are in the store", loading.put()),
@@ -202,7 +209,8 @@ impl Loading<'_> {
             .values(args.value.clone())
             .record(args.record)
             .json_values(true)
-            .progress(advance(&self.bar));
+            .progress(advance(&self.bar))
+            .cancel(interrupt::flag());
         options.key = args.key.clone().or_else(|| has_header.then(|| "key".to_string()));
         // One reader per input: each has its own columns.
         let mut reader = read_records(std::slice::from_ref(input), options)?;
@@ -225,6 +233,9 @@ impl Loading<'_> {
             }
             if let (true, Some(store)) = (args.writing.sync, &self.store) {
                 store.sync()?;
+            }
+            if self.store.is_some() {
+                interrupt::says(format!("the first {} are in the store", self.put()));
             }
         }
         Ok(())
@@ -287,6 +298,14 @@ impl Loading<'_> {
             (None, Some(ttl)) => WriteOptions::new().ttl(ttl),
             (None, None) => WriteOptions::new(),
         };
+        if key.len() > MAX_KEY || value.len() > MAX_VALUE {
+            return Err(Error::invalid(format!(
+                "a key of {} bytes and a value of {} bytes; keys have at most {MAX_KEY}, values \
+                 {MAX_VALUE}",
+                key.len(),
+                value.len()
+            )));
+        }
         let is_over = expires.is_some_and(|at| at <= now());
         let store = self.store()?;
         if is_over {

@@ -19,6 +19,7 @@ mod verify;
 
 use super::table::{put_bytes, shown_key, unescape};
 use crate::failure::Result;
+use crate::kinds::{Kind, explain};
 use crate::output::from_hex;
 use crate::target::is_free;
 use clap::Subcommand;
@@ -90,7 +91,7 @@ impl Log {
 
 /// Opens a store for reading, while another program may be writing to it.
 fn open_to_read(dir: &Path) -> firndb::Result<LogStore> {
-    LogStore::open_read_only(dir)
+    LogStore::open_read_only(dir).map_err(|e| explain(e, dir, &[Kind::Log]))
 }
 
 /// Opens an existing store for writing.
@@ -108,7 +109,7 @@ fn open_or_create(dir: &Path) -> firndb::Result<LogStore> {
         return open_with(dir, Options::default());
     }
     open_with(dir, existing()).map_err(|e| match e.kind() {
-        ErrorKind::NotFound => occupied(dir),
+        ErrorKind::NotFound => explain(occupied(dir), dir, &[Kind::Log]),
         _ => e,
     })
 }
@@ -120,7 +121,7 @@ fn open_with(dir: &Path, options: Options) -> firndb::Result<LogStore> {
                            the store; `get`, `scan`, `dump` and `stats` work meanwhile";
             Error::new(ErrorKind::Locked, message).in_file(dir)
         }
-        _ => e,
+        _ => explain(e, dir, &[Kind::Log]),
     })
 }
 

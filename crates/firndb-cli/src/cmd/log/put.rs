@@ -2,6 +2,7 @@
 
 use super::{KeyForm, Writing, open_or_create, put_bytes, put_expiry, shown_key};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, from_hex, size};
 use firndb::Error;
 use firndb::log::{MAX_KEY, MAX_VALUE};
@@ -35,11 +36,15 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let (key, value) = args.record()?;
+    interrupt::says("nothing was put");
+    let step = interrupt::step();
     let store = open_or_create(&args.dir)?;
     store.put_with(&key, &value, args.writing.options())?;
+    interrupt::says("the record is in the store");
     // A record that expires at once has no expiry time to show.
     let expiry = store.expiry(&key)?.unwrap_or_default();
     store.close()?;
+    drop(step);
     let mut out = Out::new();
     if json {
         let mut object = Map::new();

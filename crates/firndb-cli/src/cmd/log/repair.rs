@@ -2,6 +2,7 @@
 
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, time};
 use crate::target::check_new;
 use firndb::log::LogStore;
@@ -27,6 +28,8 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     args.to.as_deref().map_or(Ok(()), check_new)?;
+    interrupt::says("nothing was saved, and the damaged store is unchanged");
+    let new = args.to.as_deref().filter(|_| !args.dry_run).map(interrupt::new_directory);
     let bar = progress_bar(Some(0));
     let progress = |done, all| {
         bar.set_length(all);
@@ -38,6 +41,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     };
     bar.finish_and_clear();
     let repaired = repaired?;
+    drop(new);
+    interrupt::says("the new store is complete");
     for (file, offset, bytes) in &repaired.dropped {
         let bytes = plural(*bytes, "byte");
         let what = if args.dry_run { "would be" } else { "were" };

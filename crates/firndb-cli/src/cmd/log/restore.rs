@@ -1,7 +1,9 @@
 //! `firn log restore`: creates a new store from a backup.
 
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size, time};
+use crate::target::is_free;
 use firndb::log::LogStore;
 use serde_json::json;
 use std::path::PathBuf;
@@ -23,7 +25,12 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
+    interrupt::says("nothing was restored, and the backup is unchanged");
+    // A directory that is in use is refused, and stays.
+    let new = is_free(&args.to)?.then(|| interrupt::new_directory(&args.to));
     let restored = LogStore::restore(&args.from, &args.to)?;
+    drop(new);
+    interrupt::says("the store is restored");
     let mut out = Out::new();
     if json {
         out.json(&json!({

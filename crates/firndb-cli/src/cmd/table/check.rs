@@ -43,12 +43,7 @@ pub fn run(path: &Path, work: &Work, report: &BuildReport) -> Result<()> {
     };
     let compared = compare();
     bar.finish_and_clear();
-    compared.map_err(|e| match e.kind() {
-        ErrorKind::Cancelled => {
-            Error::new(ErrorKind::Cancelled, "interrupted: the table is built, but not compared")
-        }
-        _ => e,
-    })?;
+    compared?;
     if records != report.records + report.duplicates {
         let message = format!(
             "the inputs have {} now, and had {} when the table was built",

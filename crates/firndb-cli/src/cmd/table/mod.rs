@@ -13,6 +13,8 @@ mod verify;
 pub use layout::Layout;
 
 use crate::failure::Result;
+use crate::interrupt;
+use crate::kinds::{Kind, explain};
 use crate::output::from_hex;
 use clap::{Subcommand, ValueEnum};
 use firndb::Error;
@@ -21,6 +23,7 @@ use firndb_arrow::avro::Decoder;
 pub(super) use firndb_ingest::value::{put_bytes, shown_key};
 use serde_json::{Map, Value as Json};
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// Commands on tables.
@@ -91,9 +94,17 @@ impl Source {
 fn open(path: &Path, access: Access) -> firndb::Result<table::Table> {
     if path.is_dir() {
         let message = "this is a directory; name a table, which is a file";
-        return Err(Error::invalid(message).in_file(path));
+        return Err(explain(Error::invalid(message).in_file(path), path, &[]));
     }
-    table::Table::open_with(path, access)
+    table::Table::open_with(path, access).map_err(|e| explain(e, path, &[Kind::Table]))
+}
+
+/// For the progress of a build, which a signal ends.
+pub fn continue_unless_stopped() -> ControlFlow<()> {
+    match interrupt::is_stopped() {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    }
 }
 
 /// How the values of a table are shown.
