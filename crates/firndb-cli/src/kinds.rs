@@ -22,7 +22,7 @@ pub enum Kind {
     Partition,
     /// Another file of FirnDB, such as a log segment.
     Internal(&'static str),
-    /// A file whose end is that of a FirnDB file, and whose beginning is damaged.
+    /// A file whose beginning is damaged, or that was cut off there.
     Damaged,
     /// A database of another engine.
     Foreign(Engine),
@@ -67,9 +67,12 @@ pub fn kind_of(path: &Path) -> Kind {
     }
 }
 
-/// Whether a file ends like one of FirnDB.
+/// Whether a file ends like one of FirnDB, or was cut off within its first bytes.
 fn is_damaged(path: &Path, len: u64) -> bool {
     let mut last = [0; MAGIC.len()];
+    if len < 12 {
+        return fs::read(path).is_ok_and(|all| MAGIC.starts_with(&all) || all.starts_with(MAGIC));
+    }
     let at = len.checked_sub(MAGIC.len() as u64);
     let read = at.zip(File::open(path).ok()).map(|(at, file)| file.read_exact_at(&mut last, at));
     read.is_some_and(|read| read.is_ok()) && last == *MAGIC

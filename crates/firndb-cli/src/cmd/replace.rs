@@ -24,6 +24,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
+    interrupt::says("the collection is unchanged");
     let collection = open_collection(&args.dir)?;
     collection.check_changeable()?; // Fails before any row is read.
     let before = collection.reader();
@@ -44,7 +45,6 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         return Err(Error::invalid(hint).into());
     }
     let documents = u64::from(builder.len());
-    interrupt::says("the collection is unchanged");
     let step = interrupt::step();
     let mut change = collection.change()?;
     change.put(&args.name, builder)?;

@@ -188,7 +188,7 @@ fn mistakes_are_reported() {
     sandbox.firn("catalog ls c").fails(3, "there is no catalog here");
     sandbox.firn("catalog publish c a/b docs").fails(2, "cannot be a name");
     sandbox.firn("catalog publish c docs missing").fails(3, "missing");
-    sandbox.firn("catalog publish c docs a.csv").fails(6, "not a file of FirnDB");
+    sandbox.firn("catalog publish c docs a.csv").fails(2, "not a file of FirnDB");
     sandbox.firn("catalog publish c docs docs --label why").fails(2, "NAME=TEXT");
     sandbox.firn("catalog show c docs").fails(3, "nothing is published");
     sandbox.firn("catalog publish c docs docs").ok();

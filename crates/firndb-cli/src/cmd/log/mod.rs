@@ -19,7 +19,7 @@ mod verify;
 
 use super::table::{put_bytes, shown_key, unescape};
 use crate::failure::Result;
-use crate::kinds::{Kind, explain};
+use crate::kinds::{Kind, explain, kind_of};
 use crate::output::from_hex;
 use crate::target::is_free;
 use clap::Subcommand;
@@ -109,7 +109,11 @@ fn open_or_create(dir: &Path) -> firndb::Result<LogStore> {
         return open_with(dir, Options::default());
     }
     open_with(dir, existing()).map_err(|e| match e.kind() {
-        ErrorKind::NotFound => explain(occupied(dir), dir, &[Kind::Log]),
+        ErrorKind::NotFound => occupied(dir),
+        // Another store: nothing is put there.
+        ErrorKind::InvalidArgument if kind_of(dir) != Kind::Log => {
+            explain(occupied(dir), dir, &[Kind::Log])
+        }
         _ => e,
     })
 }

@@ -144,13 +144,15 @@ fn damaged_and_foreign_files_are_refused() {
         sandbox.firn("table get cut alice").fails(6, "cut");
         sandbox.firn("inspect cut").fails(6, "cut");
     }
-    sandbox.firn("table stats a.txt").fails(6, "a.txt");
+    sandbox.firn("table stats a.txt").fails(2, "not a file of FirnDB");
     sandbox.write("data.csv", crate::csv());
     sandbox.firn("search build data.csv -o c").ok();
     let entries = std::fs::read_dir(sandbox.path("c")).unwrap().flatten();
     let names = entries.map(|entry| entry.file_name().into_string().unwrap());
     let partition = names.into_iter().find(|name| name.starts_with("main.")).unwrap();
-    sandbox.firn(&format!("table verify c/{partition}")).fails(2, "is partition, not a table");
+    sandbox
+        .firn(&format!("table verify c/{partition}"))
+        .fails(2, "this is a partition of a collection");
 }
 
 #[test]
