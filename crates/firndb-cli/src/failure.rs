@@ -16,18 +16,26 @@ pub struct Failure {
     error: Error,
     text: Option<String>,
     note: Option<String>,
+    /// Help, or a mistake on the command line, of a command whose store was detected.
+    usage: Option<Box<clap::Error>>,
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        Failure { error, text: None, note: None }
+        Failure { error, text: None, note: None, usage: None }
     }
 }
 
 impl Failure {
     /// An error in the text of a query or a schema.
     pub fn in_text(error: Error, text: &str) -> Failure {
-        Failure { error, text: Some(text.to_string()), note: None }
+        Failure { text: Some(text.to_string()), ..Failure::from(error) }
+    }
+
+    /// Help, or a mistake on a command line.
+    pub fn usage(error: clap::Error) -> Failure {
+        let plain = Error::invalid("the command line is wrong");
+        Failure { usage: Some(Box::new(error)), ..Failure::from(plain) }
     }
 
     /// Adds a note to the failure.
@@ -39,6 +47,9 @@ impl Failure {
     pub fn report(&self, json: bool) -> ExitCode {
         if is_closed_pipe(&self.error) {
             return ExitCode::SUCCESS;
+        }
+        if let Some(usage) = &self.usage {
+            return crate::usage(usage);
         }
         if json {
             say(&self.to_json().to_string());

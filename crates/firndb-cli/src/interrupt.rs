@@ -5,8 +5,8 @@
 //! files that are registered as [`temporary`]. Only during a [`step`], which must not be cut off,
 //! it waits for the command: at most [`PATIENCE`], or until a second signal arrives.
 //!
-//! The exit code is 128 and the number of the signal, as shells have it: 130 after Ctrl-C, 143 after
-//! SIGTERM.
+//! The exit code is 128 and the number of the signal, as shells have it: 130 after Ctrl-C, 143
+//! after SIGTERM.
 
 use crate::failure::report_interrupt;
 use firndb::{Error, ErrorKind, Result};

@@ -213,7 +213,8 @@ pub fn explain(error: Error, path: &Path, wanted: &[Kind]) -> Error {
     Error::new(kind, message).in_file(path)
 }
 
-/// `InvalidArgument` for what is not FirnDB's. A damaged file passes: reading it reports the damage.
+/// `InvalidArgument` for what is not FirnDB's. A damaged file passes: reading it reports the
+/// damage.
 pub fn refuse_foreign(path: &Path) -> firndb::Result<()> {
     match kind_of(path) {
         found @ (Kind::OtherFile | Kind::OtherDirectory | Kind::Foreign(_)) => {

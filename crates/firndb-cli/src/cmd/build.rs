@@ -14,7 +14,9 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Build a collection: firn search build flights.csv.gz -o flights --partition-by month
+/// Build a collection from CSV, TSV or JSON lines.
+///
+/// For example: firn search build flights.csv.gz -o flights --partition-by month
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -161,10 +163,10 @@ fn print(dir: &Path, reader: &Reader, report: &Report, start: Instant, json: boo
         out.json(&json!({
             "documents": reader.len(),
             "partitions": partitions.len(),
-            "bytes": bytes,
+            "file_bytes": bytes,
             "rows": report.rows,
             "skipped": report.skipped,
-            "seconds": start.elapsed().as_secs_f64(),
+            "elapsed_seconds": start.elapsed().as_secs_f64(),
         }))?;
     } else {
         out.line(format!(

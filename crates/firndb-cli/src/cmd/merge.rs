@@ -7,7 +7,9 @@ use crate::output::{Out, plural};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Join partitions: firn search merge flights 2013-01 2013-02 2013-03 --into 2013-q1
+/// Join partitions into one.
+///
+/// For example: firn search merge flights 2013-01 2013-02 2013-03 --into 2013-q1
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the collection.

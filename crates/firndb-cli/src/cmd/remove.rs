@@ -8,7 +8,9 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Remove partitions: firn search remove flights 2013-01
+/// Remove partitions.
+///
+/// For example: firn search remove flights 2013-01
 ///
 /// The continuations of a partition NAME (NAME.2, NAME.3, ...) are removed with it.
 #[derive(clap::Args)]

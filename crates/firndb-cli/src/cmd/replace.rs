@@ -10,7 +10,9 @@ use firndb::{Error, ErrorKind};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Replace a partition: firn search replace flights 2013-07 july.csv
+/// Replace a partition by rows of files.
+///
+/// For example: firn search replace flights 2013-07 july.csv
 ///
 /// The continuations of a partition NAME (NAME.2, NAME.3, ...) are replaced with it.
 #[derive(clap::Args)]
@@ -57,8 +59,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "partition": args.name,
             "documents": documents,
             "skipped": report.skipped,
-            "documents_before": before.len(),
-            "documents_after": reader.len(),
+            "before_documents": before.len(),
+            "after_documents": reader.len(),
         }))?;
     } else {
         out.line(format!(

@@ -76,9 +76,9 @@ fn failed_commands_leave_no_store() {
         ("log load new bad.parquet --key id", 2),
         ("log load new long.txt", 2),
         ("log put new k --value-file missing", 3),
-        ("log restore missing new", 3),
-        ("log repair missing --to new", 3),
-        ("log import new --halodb missing", 3),
+        ("log restore missing -o new", 3),
+        ("log repair missing -o new", 3),
+        ("log import missing -o new", 3),
         ("log freeze missing -o new", 3),
         ("search build missing.csv -o new", 3),
         ("search build bad.parquet -o new", 2),
@@ -89,8 +89,8 @@ fn failed_commands_leave_no_store() {
         ("catalog publish new words bad.csv", 2),
         ("index init new --schema bad.toml", 2),
         ("index apply new source bad.csv --key a", 3),
-        ("index backup new b", 3),
-        ("catalog pull new words out", 3),
+        ("index backup new -o b", 3),
+        ("catalog pull new words -o out", 3),
     ] {
         let run = sandbox.firn(line);
         assert_eq!(run.code, code, "{line}: {}", run.err);

@@ -6,12 +6,15 @@ mod catalog;
 mod catalog_proof;
 mod change;
 mod demo;
+mod exports;
+mod external;
 mod hints;
 mod index;
 mod log;
 mod query;
 #[cfg(feature = "remote")]
 mod remote;
+mod shapes;
 mod signals;
 mod table;
 mod target;

@@ -134,8 +134,8 @@ fn long_commands_end_and_leave_nothing() {
         ("log bench b --records 500000000", "was removed"),
         ("demo --generated --flights 10000000 --dir demo", ""),
         ("table bench t --gets 4000000000", "nothing was changed"),
-        ("search compact c --every 3600", "every document"),
-        ("catalog watch cat words cache", "stay in the cache"),
+        ("search compact c --every 1h", "every document"),
+        ("catalog watch cat words -o cache", "stay in the cache"),
     ];
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("tmp")).unwrap();

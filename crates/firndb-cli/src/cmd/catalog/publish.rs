@@ -9,8 +9,10 @@ use firndb::catalog::{PublishOptions, Published};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Publish a table or a collection as the next version of a name. Files that the newest version
-/// already has are not sent again; on the same file system the rest is hard-linked.
+/// Publish a table or a collection as the next version of a name.
+///
+/// Files that the newest version already has are not sent again; on the same file system the rest
+/// is hard-linked.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

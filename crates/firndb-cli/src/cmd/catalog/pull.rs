@@ -10,9 +10,10 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Write a version's table or collection into a directory. The directory must be missing, empty,
-/// that of an interrupted pull, which is resumed, or hold nothing but this version. Every byte is
-/// checked.
+/// Write a version's table or collection into a directory.
+///
+/// The directory must be missing, empty, that of an interrupted pull, which is resumed, or hold
+/// nothing but this version. Every byte is checked.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -20,6 +21,7 @@ pub struct Args {
     /// The name it was published under.
     name: String,
     /// The directory to write.
+    #[arg(short = 'o', long = "output", value_name = "DIR")]
     to: PathBuf,
     /// Number of the version; the newest if it is left out.
     #[arg(long, value_name = "N")]
@@ -49,7 +51,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     if json {
         let number = version.number;
         out.json(&json!({
-            "name": args.name, "version": number, "files": files, "bytes": bytes,
+            "name": args.name, "version": number, "files": files, "size_bytes": bytes,
         }))?;
     } else {
         out.line(format!(

@@ -11,7 +11,9 @@ use firndb::{Error, ErrorKind};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Create an index: firn index init flights --schema flights.toml --partition-by carrier
+/// Create an index: a directory that takes feeds, with a collection in it.
+///
+/// For example: firn index init flights --schema flights.toml --partition-by carrier
 ///
 /// `firn search build --infer flights.csv > flights.toml` writes a schema to start from.
 #[derive(clap::Args)]

@@ -7,7 +7,9 @@ use crate::interrupt;
 use crate::output::Out;
 use std::path::PathBuf;
 
-/// Publish what changed: firn index rebuild flights; everything: ... --all; in 256 partitions: ...
+/// Rebuild what is not published yet, or everything, optionally with other partitions.
+///
+/// For example: firn index rebuild flights; everything: ... --all; in 256 partitions: ...
 /// --partitions 256
 #[derive(clap::Args)]
 pub struct Args {

@@ -9,17 +9,21 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Make a backup of the store: hard links on the same file system, copies on another one. The
-/// backup can be opened like any store. The directory must be new or empty, or hold an earlier
-/// backup of this store that was not written to since, which is brought up to date. If the command
-/// is interrupted, the directory holds the old backup or the new one.
+/// Make a backup of the store, or bring one up to date.
+///
+/// For example: firn log backup users -o backup
+///
+/// The files are hard links on the same file system, copies on another one. The backup can be
+/// opened like any store. The directory must be new or empty, or hold an earlier backup of this
+/// store that was not written to since, which is brought up to date. If the command is interrupted,
+/// the directory holds the old backup or the new one.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store.
     #[arg(value_name = "STORE")]
     dir: PathBuf,
     /// Directory of the backup.
-    #[arg(value_name = "BACKUP")]
+    #[arg(short = 'o', long = "output", value_name = "BACKUP")]
     to: PathBuf,
     /// Afterwards read and check every record of the backup.
     #[arg(long)]
@@ -53,9 +57,10 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         out.json(&json!({
             "keys": keys,
             "segments": made.segments,
-            "kept": made.kept,
-            "copied": made.copied,
+            "kept_segments": made.kept,
+            "copied_segments": made.copied,
             "verified_records": verified.map(|verified| verified.records),
+            "elapsed_seconds": start.elapsed().as_secs_f64(),
         }))?;
     } else {
         let copied = match made.copied {

@@ -25,7 +25,7 @@ pub struct Args {
     /// Number of records to put.
     #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = at_least_one())]
     records: u32,
-    /// Bytes per value.
+    /// Bytes per value; a number without a unit is bytes.
     #[arg(long, default_value = "100", value_name = "SIZE", value_parser = parse_bytes)]
     value: usize,
     /// Number of gets, and of updates.
@@ -77,11 +77,11 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let mut out = Out::new();
     if json {
         for Measured { name, count, per_second, times } in &measured {
-            let nanos = times.map(|time| time.as_nanos() as u64);
+            let seconds = times.map(|time| time.as_secs_f64());
             out.json(&json!({
-                "what": name, "count": count, "threads": args.threads, "per_second": per_second,
-                "median_ns": nanos[0], "p99_ns": nanos[1], "p999_ns": nanos[2],
-                "longest_ns": nanos[3],
+                "operation": name, "count": count, "threads": args.threads,
+                "per_second": per_second, "median_seconds": seconds[0], "p99_seconds": seconds[1],
+                "p999_seconds": seconds[2], "longest_seconds": seconds[3],
             }))?;
         }
         out.json(&facts.json())?;
@@ -110,18 +110,17 @@ struct Facts {
 
 impl Facts {
     fn json(&self) -> Json {
-        json!({
-            "what": "store",
+        json!({ "summary": {
             "index_bytes_per_key": self.index_per_key,
             "disk_bytes": self.disk,
             "live_bytes": self.live,
-            "reopen_ns": self.reopened.as_nanos() as u64,
-        })
+            "reopen_seconds": self.reopened.as_secs_f64(),
+        } })
     }
 
     fn text(&self) -> String {
         format!(
-            "index {:.1} bytes a key; {} live, {} on disk; opened again in {}",
+            "index {:.1} bytes per key; {} live, {} on disk; opened again in {}",
             self.index_per_key,
             size(self.live),
             size(self.disk),

@@ -10,6 +10,8 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
+/// Save what is left of a damaged store into a new one.
+///
 /// Save every intact record into a new store; the damaged one is not changed. A key whose newest
 /// record is lost gets the value of its previous record, if that is still present.
 #[derive(clap::Args)]
@@ -18,7 +20,7 @@ pub struct Args {
     #[arg(value_name = "STORE")]
     dir: PathBuf,
     /// Directory of the new store; it must be missing or empty.
-    #[arg(long, required_unless_present = "dry_run", value_name = "DIR")]
+    #[arg(short = 'o', long = "output", required_unless_present = "dry_run", value_name = "DIR")]
     to: Option<PathBuf>,
     /// Report what would be saved, and write nothing.
     #[arg(long)]
@@ -52,16 +54,16 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     }
     let mut out = Out::new();
     if json {
-        let dropped = repaired
-            .dropped
-            .iter()
-            .map(|(file, offset, bytes)| json!({ "file": file, "offset": offset, "bytes": bytes }));
+        let dropped = repaired.dropped.iter().map(|(file, offset, bytes)| {
+            json!({ "file": file, "offset": offset, "dropped_bytes": bytes })
+        });
         let dropped: Vec<_> = dropped.collect();
         out.json(&json!({
             "keys": repaired.keys,
             "records": repaired.records,
             "dropped": dropped,
             "dry_run": args.dry_run,
+            "elapsed_seconds": start.elapsed().as_secs_f64(),
         }))?;
     } else {
         let dir = args.to.as_ref().filter(|_| !args.dry_run).unwrap_or(&args.dir);

@@ -9,7 +9,11 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Create a new store from a backup, or from any store that no program has open for writing. All
+/// Create a new store from a backup.
+///
+/// For example: firn log restore backup -o users
+///
+/// The backup can be one of `backup`, or from any store that no program has open for writing. All
 /// records are checked, every file is copied, and the copies are compared; the backup stays
 /// independent of the store. An interrupted restore leaves a directory that cannot be opened;
 /// nothing is ever overwritten.
@@ -19,7 +23,7 @@ pub struct Args {
     #[arg(value_name = "BACKUP")]
     from: PathBuf,
     /// Directory of the new store; it must be missing or empty.
-    #[arg(value_name = "STORE")]
+    #[arg(short = 'o', long = "output", value_name = "STORE")]
     to: PathBuf,
 }
 
@@ -37,7 +41,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "keys": restored.keys,
             "records": restored.records,
             "segments": restored.segments,
-            "bytes": restored.bytes,
+            "copied_bytes": restored.bytes,
+            "elapsed_seconds": start.elapsed().as_secs_f64(),
         }))?;
     } else {
         out.line(format!(

@@ -1,14 +1,17 @@
 //! `firn table build`: builds a table from files; it appears when it is complete, or not at all.
 
-use super::{Layout, check, continue_unless_stopped, unescape};
+use super::builder::Built;
+use super::{AnyBuilder, Approximation, Layout, check, unescape};
 use crate::cmd::catalog::{CatalogLocation, publish};
-use crate::cmd::load::{BadRows, OnError, RecordFormat, advance, progress_bar, read_records};
+use crate::cmd::load::{
+    BadRows, OnError, READING, RecordFormat, advance, progress_bar, read_records,
+};
 use crate::failure::Result;
 use crate::interrupt;
 use crate::output::{Out, plural, size, thousands, time};
 use crate::target::{Content, check_file};
 use clap::ValueEnum;
-use firndb::table::{BuildOptions, BuildReport, Duplicates, Progress, TableBuilder};
+use firndb::table::{Duplicates, Progress};
 use firndb::{Error, ErrorKind};
 use firndb_ingest::{
     DataFiles, Encoding, Input, RecordOptions, RecordReader, ValueColumn, expand, origin_name,
@@ -20,7 +23,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Build a table: firn table build users.csv.gz --key id -o users.firn
+/// Build a table from text, CSV, JSON lines, Parquet or Arrow.
+///
+/// For example: firn table build users.csv.gz --key id -o users.firn
 #[derive(clap::Args)]
 pub struct Args {
     /// Files, directories of files, or `-` for standard input; gzip and zstd are decompressed.
@@ -33,39 +38,42 @@ pub struct Args {
     #[arg(short, long, value_name = "TABLE")]
     output: PathBuf,
     /// Format of the records; auto goes by the file's name, then by its first bytes.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(help_heading = READING, long, value_enum, default_value_t)]
     format: RecordFormat,
     /// The column that is the key; required for every format but text.
-    #[arg(short, long, value_name = "COLUMN")]
+    #[arg(help_heading = READING, short, long, value_name = "COLUMN")]
     key: Option<String>,
     /// The columns that are the value (default: all others). One column is stored unchanged,
     /// several become a record. In CSV and JSON lines a type can be named: boolean, long, double,
     /// string, json.
     #[arg(
+        help_heading = READING,
         long, value_delimiter = ',', value_name = "COLUMN[:TYPE]", value_parser = ValueColumn::parse
     )]
     value: Vec<ValueColumn>,
     /// Make a record of a single column too.
-    #[arg(long)]
+    #[arg(help_heading = READING, long)]
     record: bool,
     /// Separator of key and value in text; \t, \0, \\ and \xHH are understood [default: " "].
-    #[arg(short, long, value_name = "TEXT", value_parser = separator)]
+    #[arg(help_heading = READING, short, long, value_name = "TEXT", value_parser = separator)]
     separator: Option<std::vec::Vec<u8>>,
     /// Column separator of CSV and TSV, for example ';' or '\t' (default: by the format).
-    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
+    #[arg(help_heading = READING, long, value_name = "CHAR", value_parser = parse_delimiter)]
     delimiter: Option<u8>,
     /// Encoding of text, by its name on the web (latin1, utf-16le, gbk, ...); text is converted to
     /// UTF-8. By default bytes are taken unchanged.
-    #[arg(short, long, value_name = "NAME", value_parser = encoding)]
+    #[arg(help_heading = READING, short, long, value_name = "NAME", value_parser = encoding)]
     encoding: Option<&'static Encoding>,
     /// What to do about a row that cannot be used.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(help_heading = READING, long, value_enum, default_value_t)]
     on_error: OnError,
     /// What to do about a key that occurs twice.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(help_heading = READING, long, value_enum, default_value_t)]
     duplicates: Twice,
     #[command(flatten)]
     layout: Layout,
+    #[command(flatten)]
+    approximation: Approximation,
     /// Replace a table of this name; no other file is replaced.
     #[arg(long)]
     force: bool,
@@ -134,11 +142,11 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "duplicates": report.duplicates,
             "rows": read,
             "skipped": skipped,
-            "raw_bytes": report.bytes,
-            "bytes": bytes,
-            "spilled": report.spilled,
+            "data_bytes": report.data_bytes,
+            "file_bytes": bytes,
+            "spilled_bytes": report.spilled_bytes,
             "verified": args.verify_input,
-            "seconds": start.elapsed().as_secs_f64(),
+            "elapsed_seconds": start.elapsed().as_secs_f64(),
         }))?;
     } else {
         let twice = match report.duplicates {
@@ -183,9 +191,9 @@ impl Work {
 const MESSAGE_ROWS: u64 = 1 << 14;
 
 /// Reads all inputs and writes the table. Returns the report, and the rows read and skipped.
-fn build(args: &Args, work: &Work) -> Result<(BuildReport, u64, u64)> {
+fn build(args: &Args, work: &Work) -> Result<(Built, u64, u64)> {
     let (mut reader, bar) = work.read()?;
-    let mut builder = TableBuilder::create_with(&args.output, args.options(reader.schema())?)?;
+    let mut builder = args.builder(reader.schema())?;
     let names = work.names.clone();
     builder.name_origins(move |origin| origin_name(origin, &names));
     let (mut rows, mut bad_rows) = (0, BadRows::new(args.on_error));
@@ -222,23 +230,15 @@ fn build(args: &Args, work: &Work) -> Result<(BuildReport, u64, u64)> {
     // records are written: a file created while the end is written and synced is still replaced.
     args.check_free()?;
     let mut taken = Ok(());
-    let step = interrupt::step();
-    let report = builder.finish_with(|Progress { done, total, .. }| {
+    let built = builder.finish(|Progress { done, total, .. }| {
         bar.set_length(total);
         bar.set_position(done);
         taken = args.check_free();
-        match taken.is_err() {
-            true => ControlFlow::Break(()),
-            false => continue_unless_stopped(),
-        }
+        if taken.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    if report.is_ok() {
-        interrupt::says("the table is complete");
-    }
-    drop(step);
     bar.finish_and_clear();
     taken?;
-    Ok((report?, rows, bad_rows.skipped))
+    Ok((built?, rows, bad_rows.skipped))
 }
 
 /// A progress bar over records, with their rate and the remaining time.
@@ -309,12 +309,12 @@ impl Args {
         options
     }
 
-    fn options(&self, schema: &str) -> firndb::Result<BuildOptions> {
+    fn builder(&self, schema: &str) -> firndb::Result<AnyBuilder> {
         let duplicates = match self.duplicates {
             Twice::Error => Duplicates::Error,
             Twice::First => Duplicates::First,
             Twice::Last => Duplicates::Last,
         };
-        Ok(self.layout.options()?.duplicates(duplicates).value_schema(schema))
+        AnyBuilder::create(&self.output, &self.layout, &self.approximation, duplicates, schema)
     }
 }
