@@ -146,7 +146,8 @@ fn is_removed(path: &Path, extent: Extent) -> bool {
         },
         (Ok(_), Extent::Contents) => {
             let entries = fs::read_dir(path).into_iter().flatten().flatten();
-            entries.fold(true, |all, entry| is_removed(&entry.path(), Extent::Whole) && all)
+            let left = entries.filter(|entry| !is_removed(&entry.path(), Extent::Whole));
+            left.count() == 0
         }
     }
 }

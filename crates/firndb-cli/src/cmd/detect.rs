@@ -32,7 +32,8 @@ impl Args {
         }
         let group = group(&self.path, found, verb)?;
         let words = [OsString::from("firn"), group.into(), verb.into(), self.path.clone().into()];
-        let json = json.then(|| OsString::from("--json"));
+        let is_given = self.rest.iter().any(|word| word == "--json");
+        let json = (json && !is_given).then(|| OsString::from("--json"));
         let words = words.into_iter().chain(self.rest.iter().cloned()).chain(json);
         match crate::Cli::try_parse_from(words) {
             Ok(cli) => crate::run(&cli),

@@ -92,7 +92,7 @@ pub struct Target {
 
 /// Where an export writes.
 pub enum Sink {
-    File(OutputFile),
+    File(Box<OutputFile>),
     Stdout(Out),
 }
 
@@ -186,7 +186,7 @@ impl Target {
         let temporary = interrupt::temporary(&part);
         let bar = progress_bar(None);
         let written = OutputFile::create(&part, path)
-            .and_then(|file| fill(Sink::File(file), &bar))
+            .and_then(|file| fill(Sink::File(Box::new(file)), &bar))
             .and_then(|(sink, counts)| {
                 sink.finish()?;
                 std::fs::rename(&part, path).map_err(|e| Error::io("name the file", path, e))?;
