@@ -1,9 +1,12 @@
 //! Command failures: one line on standard error, or a JSON object; the exit code follows the kind.
 
+use crate::escape::escaped;
 use crate::output::is_closed_pipe;
-use firndb::{Error, redact, redact_url};
+use firndb::{Error, ErrorKind, redact, redact_url};
 use serde_json::{Value as Json, json};
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Result of a command.
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -13,18 +16,26 @@ pub struct Failure {
     error: Error,
     text: Option<String>,
     note: Option<String>,
+    /// Help, or a mistake on the command line, of a command whose store was detected.
+    usage: Option<Box<clap::Error>>,
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        Failure { error, text: None, note: None }
+        Failure { error, text: None, note: None, usage: None }
     }
 }
 
 impl Failure {
     /// An error in the text of a query or a schema.
     pub fn in_text(error: Error, text: &str) -> Failure {
-        Failure { error, text: Some(text.to_string()), note: None }
+        Failure { text: Some(text.to_string()), ..Failure::from(error) }
+    }
+
+    /// Help, or a mistake on a command line.
+    pub fn usage(error: clap::Error) -> Failure {
+        let plain = Error::invalid("the command line is wrong");
+        Failure { usage: Some(Box::new(error)), ..Failure::from(plain) }
     }
 
     /// Adds a note to the failure.
@@ -37,17 +48,20 @@ impl Failure {
         if is_closed_pipe(&self.error) {
             return ExitCode::SUCCESS;
         }
+        if let Some(usage) = &self.usage {
+            return crate::usage(usage);
+        }
         if json {
-            eprintln!("{}", self.to_json());
+            say(&self.to_json().to_string());
         } else {
             if let Some(note) = &self.note {
-                eprintln!("note: {}", redact(note));
+                say(&format!("note: {}", redact(note)));
             }
-            eprintln!("error: {}", redact(&self.error.to_string()));
+            say(&format!("error: {}", redact(&self.error.to_string())));
             if let (Some(text), Some(_)) = (&self.text, self.error.span()) {
                 // The message, which is the last line, is already printed above.
                 let shown = firndb::search::point_at(text, &self.error);
-                shown.lines().take(2).for_each(|line| eprintln!("  {line}"));
+                shown.lines().take(2).for_each(|line| say(&format!("  {line}")));
             }
         }
         ExitCode::from(self.error.kind().exit_code())
@@ -71,4 +85,39 @@ impl Failure {
         }
         json!({ "error": object })
     }
+}
+
+/// Whether failures are printed as JSON, for reports that no command makes.
+static JSON: AtomicBool = AtomicBool::new(false);
+
+/// Prints failures as JSON from now on.
+pub fn use_json() {
+    JSON.store(true, Ordering::Relaxed);
+}
+
+/// Prints that a signal ended the command.
+pub fn report_interrupt(message: &str, signal: &str) {
+    if std::io::stderr().is_terminal() {
+        // Removes a progress bar, which may have been drawn in this line.
+        let _ = write!(std::io::stderr(), "\r\x1b[2K");
+    }
+    let message = redact(message);
+    match JSON.load(Ordering::Relaxed) {
+        false => say(&message),
+        true => {
+            let kind = ErrorKind::Cancelled.name();
+            let error = json!({ "kind": kind, "message": message, "signal": signal });
+            say(&json!({ "error": error }).to_string());
+        }
+    }
+}
+
+/// Prints lines on standard error; a terminal gets no control characters. An error of standard
+/// error cannot be reported.
+pub fn say(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = match stderr.is_terminal() {
+        true => writeln!(stderr, "{}", escaped(text.as_bytes())),
+        false => writeln!(stderr, "{text}"),
+    };
 }

@@ -3,56 +3,122 @@
 pub use firndb_ingest::value::{from_hex, to_json, to_text};
 pub use hex::encode as hex;
 
+use crate::escape::{Escaper, escaped_json};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentLineStyle, LineStyle};
 use comfy_table::{Table, TableStyle, Width};
 use console::Term;
 use firndb::search::Number;
-use firndb::{Error, Result};
-use serde_json::Value as Json;
+use firndb::{Error, ErrorKind, Result};
+use serde_json::{Value as Json, json};
 use std::fmt::Display;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Standard output, buffered. [`is_closed_pipe`] recognizes the error of a closed pipe.
+/// Standard output, buffered. A terminal gets no control characters of values: see
+/// [`escape`](crate::escape). [`is_closed_pipe`] recognizes the error of a closed pipe.
 pub struct Out {
-    stdout: BufWriter<StdoutLock<'static>>,
+    stdout: BufWriter<Stdout>,
+    /// If standard output is a terminal.
+    escaper: Option<Escaper>,
 }
 
 impl Out {
     pub fn new() -> Out {
-        Out { stdout: BufWriter::with_capacity(1 << 16, io::stdout().lock()) }
+        let stdout = io::stdout();
+        let escaper = stdout.is_terminal().then(Escaper::default);
+        Out { stdout: BufWriter::with_capacity(1 << 16, stdout), escaper }
     }
 
     /// Prints one or more lines.
     pub fn line(&mut self, text: impl Display) -> Result<()> {
-        writeln!(self.stdout, "{text}").map_err(stdout_error)
+        writeln!(self, "{text}").map_err(stdout_error)
     }
 
     /// Prints a JSON value on its own line.
     pub fn json(&mut self, value: &Json) -> Result<()> {
-        self.line(value)
+        match self.escaper {
+            Some(_) => self.line(escaped_json(value.to_string())),
+            None => self.line(value),
+        }
     }
 
-    /// Prints bytes unchanged.
+    /// Prints bytes: unchanged, except on a terminal.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        self.stdout.write_all(bytes).map_err(stdout_error)
+        self.write_all(bytes).map_err(stdout_error)
     }
 
     /// Flushes. Must be called at the end, to report errors of the last bytes.
     pub fn finish(mut self) -> Result<()> {
+        if let Some(escaper) = &mut self.escaper {
+            self.stdout.write_all(escaper.finish().as_bytes()).map_err(stdout_error)?;
+        }
         self.stdout.flush().map_err(stdout_error)
     }
 }
 
 impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stdout.write(bytes)
+        match &mut self.escaper {
+            Some(escaper) => {
+                self.stdout.write_all(escaper.text(bytes).as_bytes())?;
+                Ok(bytes.len())
+            }
+            None => self.stdout.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.stdout.flush()
     }
+}
+
+/// The end of the output of `mget`: a summary in JSON, and the error if keys are absent.
+pub fn finish_mget(
+    mut out: Out,
+    store: &Path,
+    asked: u64,
+    absent: u64,
+    json: bool,
+) -> crate::failure::Result<()> {
+    if json {
+        out.json(&json!({ "summary": { "keys": asked, "absent": absent } }))?;
+    }
+    out.finish()?;
+    if absent == 0 {
+        return Ok(());
+    }
+    let message = format!("{} of {} not there", thousands(absent), plural(asked, "key"));
+    Err(Error::new(ErrorKind::NotFound, message).in_file(store).into())
+}
+
+/// Reports what an export wrote, unless that was standard output.
+pub fn report_export(
+    path: &Path,
+    what: &str,
+    count: u64,
+    file_bytes: Option<u64>,
+    start: Instant,
+    json: bool,
+) -> crate::failure::Result<()> {
+    let Some(file_bytes) = file_bytes else { return Ok(()) };
+    let mut out = Out::new();
+    if json {
+        let seconds = start.elapsed().as_secs_f64();
+        let mut object = json!({ "file_bytes": file_bytes, "elapsed_seconds": seconds });
+        object[what] = Json::from(count);
+        out.json(&object)?;
+    } else {
+        let noun = what.strip_suffix('s').unwrap_or(what);
+        out.line(format!(
+            "{}: {}, {}, written in {}",
+            path.display(),
+            plural(count, noun),
+            size(file_bytes),
+            time(start.elapsed())
+        ))?;
+    }
+    Ok(out.finish()?)
 }
 
 /// The name of standard output in error messages.

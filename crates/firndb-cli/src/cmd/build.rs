@@ -3,6 +3,8 @@
 use super::load::{Chosen, Load, LoadArgs, Report};
 use super::parts::Parts;
 use crate::failure::Result;
+use crate::interrupt;
+use crate::kinds::explain;
 use crate::output::{Out, plural, size, time};
 use firndb::indexer::partition_name;
 use firndb::search::{Collection, Document, Reader};
@@ -12,7 +14,9 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Build a collection: firn search build flights.csv.gz -o flights --partition-by month
+/// Build a collection from CSV, TSV, JSON lines, Parquet, Arrow or Avro.
+///
+/// For example: firn search build flights.csv.gz -o flights --partition-by month
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -45,6 +49,10 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
+    interrupt::says(match args.output.as_deref().is_some_and(Path::exists) {
+        true => "the directory is unchanged",
+        false => "no collection was made",
+    });
     let existing = match &args.output {
         Some(dir) => find_existing(dir, args.add || args.update || args.replace)?,
         None => None,
@@ -76,7 +84,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 fn find_existing(dir: &Path, may_change: bool) -> Result<Option<Collection>> {
     let collection = match Collection::open(dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => {
-            Collection::check_free(dir)?;
+            Collection::check_free(dir).map_err(|e| explain(e, dir, &[]))?;
             return Ok(None);
         }
         opened => opened?,
@@ -118,11 +126,14 @@ fn partition_of(args: &Args, document: &Document) -> String {
 /// removed, but no file of another program in its directory.
 fn publish(args: &Args, dir: &Path, existing: Option<Collection>, parts: Parts) -> Result<Reader> {
     if let Some(collection) = existing {
+        let _step = interrupt::step();
         return Ok(change(args, &collection, parts)?);
     }
     let dir_existed = dir.exists();
+    let new = interrupt::new_directory(dir);
     let created = Collection::create(dir)?;
     let result = change(args, &created, parts);
+    drop(new);
     // Reports the first error; what cannot be removed does no harm.
     if result.is_err() && created.withdraw().is_ok_and(|was_new| was_new && !dir_existed) {
         let _ = std::fs::remove_dir(dir);
@@ -139,7 +150,9 @@ fn change(args: &Args, collection: &Collection, parts: Parts) -> firndb::Result<
         change.clear();
     }
     parts.put_all(&mut change)?;
-    change.commit()
+    let reader = change.commit()?;
+    interrupt::says("the collection is complete");
+    Ok(reader)
 }
 
 fn print(dir: &Path, reader: &Reader, report: &Report, start: Instant, json: bool) -> Result<()> {
@@ -150,10 +163,10 @@ fn print(dir: &Path, reader: &Reader, report: &Report, start: Instant, json: boo
         out.json(&json!({
             "documents": reader.len(),
             "partitions": partitions.len(),
-            "bytes": bytes,
+            "file_bytes": bytes,
             "rows": report.rows,
             "skipped": report.skipped,
-            "seconds": start.elapsed().as_secs_f64(),
+            "elapsed_seconds": start.elapsed().as_secs_f64(),
         }))?;
     } else {
         out.line(format!(

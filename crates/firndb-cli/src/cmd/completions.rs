@@ -5,7 +5,9 @@ use crate::output::Out;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-/// Print a completion script: firn completions bash > /etc/bash_completion.d/firn
+/// Print a completion script for a shell.
+///
+/// For example: firn completions bash > /etc/bash_completion.d/firn
 #[derive(clap::Args)]
 pub struct Args {
     /// The shell.

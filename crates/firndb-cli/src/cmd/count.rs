@@ -6,7 +6,9 @@ use crate::output::Out;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Count documents: firn search count flights "dep_delay > 60"
+/// Count the documents that satisfy a condition.
+///
+/// For example: firn search count flights "dep_delay > 60"
 #[derive(clap::Args)]
 #[command(after_help = super::CONDITIONS)]
 pub struct Args {

@@ -6,7 +6,9 @@ use crate::output::Out;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Explain a query: firn search explain flights "carrier = 'UA' order by dep_delay desc limit 5"
+/// Show how a query runs and what it touches.
+///
+/// For example: firn search explain flights "carrier = 'UA' order by dep_delay desc limit 5"
 #[derive(clap::Args)]
 #[command(after_help = super::CONDITIONS)]
 pub struct Args {
@@ -31,8 +33,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "partitions_pruned": explain.partitions_pruned,
             "docs_touched": explain.docs_touched,
             "list_entries_touched": explain.list_entries_touched,
-            "bytes_touched": explain.bytes_touched,
-            "micros": explain.time.as_micros() as u64,
+            "touched_bytes": explain.bytes_touched,
+            "elapsed_seconds": explain.time.as_secs_f64(),
         }))?;
     } else {
         out.line(explain.to_string().trim_end())?;

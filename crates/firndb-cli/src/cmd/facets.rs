@@ -7,7 +7,9 @@ use firndb::search::{Facet, FacetCounts};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 
-/// Count values: firn search facets flights "dep_delay > 60" --by carrier,dest --top 5
+/// Count the values of fields among the documents that satisfy a condition.
+///
+/// For example: firn search facets flights "dep_delay > 60" --by carrier,dest --top 5
 #[derive(clap::Args)]
 #[command(after_help = super::CONDITIONS)]
 pub struct Args {

@@ -9,7 +9,9 @@ use firndb::search::{Aggregate, Group, GroupBy, Value};
 use serde_json::{Map, Value as Json, json};
 use std::path::PathBuf;
 
-/// Group documents: firn search group flights "carrier = 'UA'" --by month --agg dep_delay
+/// Group documents by one or two fields and aggregate others.
+///
+/// For example: firn search group flights "carrier = 'UA'" --by month --agg dep_delay
 #[derive(clap::Args)]
 #[command(after_help = super::CONDITIONS)]
 pub struct Args {

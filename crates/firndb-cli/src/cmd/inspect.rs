@@ -1,15 +1,19 @@
 //! `firn inspect`: identifies a FirnDB file or a log store, and shows where its bytes go.
 
+use super::COLLECTION;
 use crate::failure::Result;
+use crate::kinds::{Kind, kind_of, refuse_foreign};
 use crate::output::{Grid, Out, size};
 use firndb::{Error, ErrorKind, InspectedItem, Inspection};
 use serde_json::{Map, Value as Json, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+/// Show what a FirnDB file or a store contains, and where its bytes go.
+///
 /// Show what is in a file: kind, version, facts, fields or partitions, sections.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A file, or the directory of a log store.
+    /// A file of FirnDB, or the directory of a log store, of a collection or of an index.
     file: PathBuf,
     /// List the sections of the file too.
     #[arg(long)]
@@ -17,20 +21,44 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    let seen = firndb::inspect(&args.file).map_err(|e| match args.file.is_dir() {
-        true if e.kind() == ErrorKind::Io => {
-            let message = "this is a directory; inspect a file in it, or use `firn search stats`";
-            Error::invalid(message).in_file(&args.file)
-        }
-        _ => e,
-    })?;
+    refuse_foreign(&args.file)?;
     let mut out = Out::new();
-    if json {
-        out.json(&as_json(&seen))?;
-    } else {
-        print(&mut out, &seen, args.sections)?;
+    for (i, path) in parts_of(&args.file)?.iter().enumerate() {
+        let seen = firndb::inspect(path)?;
+        if json {
+            let mut object = as_json(&seen);
+            object["file"] = Json::from(path.display().to_string());
+            out.json(&object)?;
+        } else {
+            out.line(format!("{}{}:", if i == 0 { "" } else { "\n" }, path.display()))?;
+            print(&mut out, &seen, args.sections)?;
+        }
     }
     Ok(out.finish()?)
+}
+
+/// What there is to inspect: the path itself, the current set of a collection, or the log and the
+/// set of an index.
+fn parts_of(path: &Path) -> firndb::Result<Vec<PathBuf>> {
+    Ok(match kind_of(path) {
+        Kind::Collection => vec![newest_set(path)?],
+        Kind::Index => vec![path.join("log"), newest_set(&path.join(COLLECTION))?],
+        Kind::Catalog => {
+            let message = "this is a catalog; use `firn catalog list` and `firn catalog show`";
+            return Err(Error::invalid(message).in_file(path));
+        }
+        _ => vec![path.to_path_buf()],
+    })
+}
+
+/// The file of the current set of a collection: its name has the largest number.
+fn newest_set(dir: &Path) -> firndb::Result<PathBuf> {
+    let entries = std::fs::read_dir(dir).map_err(|e| Error::io("list", dir, e))?;
+    let paths = entries.flatten().map(|entry| entry.path());
+    let sets = paths.filter(|path| kind_of(path) == Kind::Internal("partition set"));
+    sets.max().ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "the collection has no set of partitions").in_file(dir)
+    })
 }
 
 fn print(out: &mut Out, seen: &Inspection, sections: bool) -> Result<()> {
@@ -81,18 +109,17 @@ fn as_json(seen: &Inspection) -> Json {
     let facts = |facts: &[(String, String)]| -> Map<String, Json> {
         facts.iter().map(|(name, value)| (name.clone(), Json::from(value.as_str()))).collect()
     };
-    let items = seen
-        .items
-        .iter()
-        .map(|item| json!({ "name": item.name, "bytes": item.bytes, "facts": facts(&item.facts) }));
+    let items = seen.items.iter().map(
+        |item| json!({ "name": item.name, "size_bytes": item.bytes, "facts": facts(&item.facts) }),
+    );
     let sections = seen
         .sections
         .iter()
-        .map(|s| json!({ "name": s.name, "offset": s.offset, "bytes": s.bytes }));
+        .map(|s| json!({ "name": s.name, "offset": s.offset, "size_bytes": s.bytes }));
     json!({
         "kind": seen.kind,
         "version": seen.version,
-        "bytes": seen.bytes,
+        "size_bytes": seen.bytes,
         "content": seen.content,
         "facts": facts(&seen.facts),
         "items": items.collect::<Json>(),

@@ -1,6 +1,6 @@
 //! Reads rows of files into documents: shared by `build`, `replace` and `index apply`.
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, say};
 use crate::output::{plural, thousands};
 use clap::ValueEnum;
 use firndb::search::{Document, Payload, Schema, parse_order};
@@ -16,6 +16,9 @@ use std::panic::{set_hook, take_hook};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
+
+/// Heading of the options that say how inputs are read.
+pub const READING: &str = "Reading the inputs";
 
 /// Number of rows that a schema is inferred from; later rows are checked against it.
 const SAMPLE: usize = 100_000;
@@ -43,25 +46,25 @@ pub struct RowArgs {
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
     /// Format of the rows; auto goes by the file's name, then by its first bytes.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(help_heading = READING, long, value_enum, default_value_t)]
     pub format: RowFormat,
     /// Column separator of CSV and TSV, for example ';' or '\t' (default: by the format).
-    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
+    #[arg(help_heading = READING, long, value_name = "CHAR", value_parser = parse_delimiter)]
     pub delimiter: Option<u8>,
     /// What to do about a row that does not fit the schema.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(help_heading = READING, long, value_enum, default_value_t)]
     pub on_error: OnError,
     /// Payload of a document, returned unchanged: the row as JSON, nothing, or one column.
-    #[arg(long, default_value = "row", value_name = "row|none|COLUMN")]
+    #[arg(help_heading = READING, long, default_value = "row", value_name = "row|none|COLUMN")]
     pub payload: String,
     /// Text that stands for "no value", in addition to the empty text (may be given several times).
-    #[arg(long, value_name = "TEXT")]
+    #[arg(help_heading = READING, long, value_name = "TEXT")]
     pub null: Vec<String>,
     /// Separator of the values of a multi-valued field in CSV.
-    #[arg(long, default_value_t = '|', value_name = "CHAR")]
+    #[arg(help_heading = READING, long, default_value_t = '|', value_name = "CHAR")]
     pub separator: char,
     /// How text represents the values of bytes fields.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(help_heading = READING, long, value_enum, default_value_t, value_name = "FORM")]
     pub bytes: BytesAs,
     /// Memory to build with, for example 512M or 4G.
     #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = parse_size)]
@@ -336,10 +339,11 @@ impl BadRows {
         if self.skipped == 0 {
             return;
         }
-        eprintln!("skipped {} of {}:", thousands(self.skipped), plural(rows, "row"));
-        self.first.iter().for_each(|bad| eprintln!("  {bad}"));
+        say(&format!("skipped {} of {}:", thousands(self.skipped), plural(rows, "row")));
+        self.first.iter().for_each(|bad| say(&format!("  {bad}")));
         if self.skipped > self.first.len() as u64 {
-            eprintln!("  and {} more", thousands(self.skipped - self.first.len() as u64));
+            let more = thousands(self.skipped - self.first.len() as u64);
+            say(&format!("  and {more} more"));
         }
     }
 }
@@ -352,13 +356,26 @@ pub fn schema_from_file(path: &Path) -> Result<Schema> {
 
 /// Parses a memory size of at least 1 MiB.
 pub fn parse_size(text: &str) -> std::result::Result<usize, String> {
-    let bytes = parse_bytes(text)?;
+    let bytes = usize::try_from(parse_size_of(text)?).map_err(|e| e.to_string())?;
     if bytes < 1 << 20 { Err("at least 1M is needed".to_string()) } else { Ok(bytes) }
 }
 
-/// Parses a size such as `512M`, `4G`, `1GiB` or a number of bytes.
+/// Parses a size such as `64M`, `4G` or `1GiB`. A number without a unit is an error: it could be
+/// meant in bytes or in megabytes.
+pub fn parse_size_of(text: &str) -> std::result::Result<u64, String> {
+    match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => Err(format!(
+            "`{text}` has no unit; write {text}M for mebibytes, {text}K, {text}G, or {text}B for \
+             bytes"
+        )),
+        false => parse_bytes(text).map(|bytes| bytes as u64),
+    }
+}
+
+/// Parses a size such as `4K`, `512M`, or a number of bytes: where bytes are the only unit that
+/// makes sense.
 pub fn parse_bytes(text: &str) -> std::result::Result<usize, String> {
-    let wrong = || format!("`{text}` is not a size; write for example 512M or 4G");
+    let wrong = || format!("`{text}` is not a size; write for example 4K, 512M or 4G");
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: usize = text[..digits].parse().map_err(|_| wrong())?;
     let shift = match text[digits..].trim().to_ascii_lowercase().trim_end_matches("ib") {
@@ -370,6 +387,42 @@ pub fn parse_bytes(text: &str) -> std::result::Result<usize, String> {
         _ => return Err(wrong()),
     };
     number.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+/// Parses a time such as `500ms`, `90s`, `15m`, `12h` or `7d`. A number without a unit is an error.
+pub fn parse_time(text: &str) -> std::result::Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    if digits == text.len() && !text.is_empty() {
+        return Err(format!(
+            "`{text}` has no unit and is not a time; write {text}s for seconds, {text}m for \
+             minutes, {text}h, {text}d, or {text}ms for milliseconds"
+        ));
+    }
+    let wrong = || format!("`{text}` is not a time; write for example 90s, 15m, 12h or 7d");
+    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    let unit: u64 = match &text[digits..] {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).map(Duration::from_millis).ok_or_else(wrong)
+}
+
+/// [`parse_time`] of more than nothing.
+pub fn parse_interval(text: &str) -> std::result::Result<Duration, String> {
+    parse_time(text).and_then(|time| match time.is_zero() {
+        true => Err("an interval is longer than nothing, for example 1s".to_string()),
+        false => Ok(time),
+    })
+}
+
+/// Parses a share, from 0 to 1.
+pub fn parse_share(text: &str) -> std::result::Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("`{text}` is not a share; write a number from 0 to 1, such as 0.8"))
 }
 
 /// A progress bar over `bytes` of input, or a spinner if the size is unknown. Hidden if standard
@@ -414,11 +467,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_parsed_with_their_units() {
+    fn sizes_have_units() {
         assert_eq!(parse_size("512M"), Ok(512 << 20));
         assert_eq!(parse_size("1GiB"), Ok(1 << 30));
-        assert_eq!(parse_size("2097152"), Ok(2 << 20));
+        assert_eq!(parse_size("2097152B"), Ok(2 << 20));
+        assert_eq!(parse_bytes("100"), Ok(100));
         assert!(parse_size("M").is_err() && parse_size("1X").is_err() && parse_size("1k").is_err());
         assert!(parse_size("99999999999999T").is_err());
+        assert!(parse_size("64").unwrap_err().contains("write 64M"));
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(parse_time("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_time("7d"), Ok(Duration::from_secs(7 * 86_400)));
+        for wrong in ["", "h", "-1s", "1w", "99999999999999999d"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse_time("5").unwrap_err().contains("write 5s"));
+        assert!(parse_interval("0s").is_err());
     }
 }

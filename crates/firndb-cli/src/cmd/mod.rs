@@ -6,25 +6,33 @@ pub mod compact;
 pub mod completions;
 pub mod count;
 pub mod demo;
+pub mod detect;
 pub mod explain;
 pub mod export;
+pub mod external;
 pub mod facets;
+pub mod formats;
 pub mod group;
 pub mod index;
 pub mod inspect;
+pub mod keys;
 pub mod load;
 pub mod log;
+pub mod man;
 pub mod merge;
 pub mod partitions;
 pub mod parts;
 pub mod query;
 pub mod remove;
 pub mod replace;
+pub mod rows_batch;
+pub mod scan;
 pub mod stats;
 pub mod table;
 pub mod verify;
 
 use crate::failure::{Failure, Result};
+use crate::kinds::{Kind, explain, kind_of};
 use crate::output::to_json;
 use clap::Subcommand;
 use firndb::search::{Collection, Filter, Hit, Query, Reader, Schema, parse_filter, parse_query};
@@ -35,31 +43,24 @@ use std::path::Path;
 /// Commands on collections.
 #[derive(Subcommand)]
 pub enum Search {
-    /// Build a collection from CSV, TSV, JSON lines, Parquet, Arrow or Avro.
     Build(build::Args),
-    /// Find documents.
     Query(query::Args),
-    /// Count the documents that satisfy a condition.
     Count(count::Args),
-    /// Show how a query runs and what it touches.
     Explain(explain::Args),
-    /// Count the values of fields among the documents that satisfy a condition.
     Facets(facets::Args),
-    /// Group documents by one or two fields and aggregate others.
     Group(group::Args),
-    /// Show size, schema and fields of a collection.
     Stats(stats::Args),
-    /// List the partitions of a collection.
-    Partitions(partitions::Args),
-    /// Join partitions into one.
+    #[command(visible_aliases = ["ls", "partitions"])]
+    List(partitions::Args),
+    /// Check every byte of a collection.
+    Verify(verify::Args),
     Merge(merge::Args),
-    /// Join small partitions that no longer change, under a policy.
     Compact(compact::Args),
-    /// Replace a partition by rows of files.
     Replace(replace::Args),
-    /// Remove partitions.
+    #[command(visible_alias = "rm")]
     Remove(remove::Args),
-    /// Write documents as CSV or JSON lines.
+    Scan(scan::Args),
+    #[command(visible_alias = "dump")]
     Export(export::Args),
 }
 
@@ -73,11 +74,15 @@ impl Search {
             Search::Facets(args) => facets::run(args, json),
             Search::Group(args) => group::run(args, json),
             Search::Stats(args) => stats::run(args, json),
-            Search::Partitions(args) => partitions::run(args, json),
+            Search::List(args) => partitions::run(args, json),
+            Search::Verify(args) => {
+                verify::run_on(args, &[Kind::Collection, Kind::Partition], json)
+            }
             Search::Merge(args) => merge::run(args, json),
             Search::Compact(args) => compact::run(args, json),
             Search::Replace(args) => replace::run(args, json),
             Search::Remove(args) => remove::run(args, json),
+            Search::Scan(args) => scan::run(args, json),
             Search::Export(args) => export::run(args, json),
         }
     }
@@ -96,13 +101,26 @@ Conditions:
 Texts stand in single quotes, numbers and true/false do not; times: '2013-07-01T10:00:00Z'.
 See docs/search.md for the rest.";
 
-/// Opens a collection, or a stand-alone partition file, for reading with all processors.
+/// Opens a collection, that of an index, or a stand-alone partition file, for reading with all
+/// processors.
 pub fn open(path: &Path) -> firndb::Result<Reader> {
+    if kind_of(path) == Kind::Index {
+        return open(&path.join(COLLECTION));
+    }
     let reader = match path.is_file() {
-        true => Reader::open_files(&[path])?,
-        false => Collection::open(path)?.reader(),
+        true => Reader::open_files(&[path])
+            .map_err(|e| explain(e, path, &[Kind::Partition, Kind::Collection]))?,
+        false => open_collection(path)?.reader(),
     };
     Ok(reader.with_threads(std::thread::available_parallelism().map_or(1, usize::from)))
+}
+
+/// The collection in the directory of an index.
+pub const COLLECTION: &str = "collection";
+
+/// Opens a collection.
+pub fn open_collection(dir: &Path) -> firndb::Result<Collection> {
+    Collection::open(dir).map_err(|e| explain(e, dir, &[Kind::Collection]))
 }
 
 /// Parses a query; an empty text matches every document.

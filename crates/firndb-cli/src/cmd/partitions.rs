@@ -1,4 +1,4 @@
-//! `firn search partitions`: lists names, documents and sizes.
+//! `firn search list`: lists names, documents and sizes.
 
 use super::open;
 use crate::failure::Result;
@@ -18,7 +18,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let mut out = Out::new();
     if json {
         for p in &partitions {
-            let line = json!({ "name": p.name, "documents": p.documents, "bytes": p.bytes });
+            let line = json!({ "name": p.name, "documents": p.documents, "file_bytes": p.bytes });
             out.json(&line)?;
         }
         return Ok(out.finish()?);

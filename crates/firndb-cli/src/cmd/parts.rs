@@ -1,6 +1,7 @@
 //! Builds several partitions within bounded memory. What exceeds the limit is written to files in a
 //! temporary folder next to the collection and becomes further partitions.
 
+use crate::interrupt;
 use firndb::search::{Change, Document, MAX_DOCUMENTS, PartitionBuilder, Schema};
 use firndb::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,12 +104,14 @@ impl Parts {
     pub fn put_all(mut self, change: &mut Change) -> Result<()> {
         let mut put = BTreeSet::new();
         for (name, file) in &self.written {
+            interrupt::check()?;
             match put.insert(name.clone()) {
                 true => change.put_file(name, file)?,
                 false => _ = change.extend_file(name, file)?,
             }
         }
         for (name, builder) in std::mem::take(&mut self.open) {
+            interrupt::check()?;
             match put.insert(name.clone()) {
                 true => change.put(&name, builder)?,
                 false => _ = change.extend(&name, builder)?,
@@ -136,6 +139,8 @@ struct Folder {
     path: PathBuf,
     /// Held while the folder is in use, once it is created.
     lock: Option<File>,
+    /// A signal removes the folder.
+    temporary: Option<interrupt::Temporary>,
 }
 
 /// The file in a folder that the owning process has locked.
@@ -152,12 +157,14 @@ impl Folder {
         // written there or to redirect it by a symbolic link.
         let random = RandomState::new().hash_one(0u8);
         let name = format!("{prefix}{}-{random:0DIGITS$x}", std::process::id());
-        Folder { path: collection.with_file_name(name), lock: None }
+        Folder { path: collection.with_file_name(name), lock: None, temporary: None }
     }
 
     fn path(&mut self) -> Result<&Path> {
         if self.lock.is_none() {
             let parent = self.path.parent().unwrap_or(Path::new(""));
+            // Before the folder exists: its name is random, so no other process has it.
+            let temporary = interrupt::temporary(&self.path);
             let made = fs::create_dir_all(parent).and_then(|()| {
                 DirBuilder::new().mode(0o700).create(&self.path)?;
                 let lock = File::create_new(self.path.join(LOCK))?;
@@ -165,6 +172,7 @@ impl Folder {
                 Ok(lock)
             });
             self.lock = Some(made.map_err(|e| Error::io("create", &self.path, e))?);
+            self.temporary = Some(temporary);
         }
         Ok(&self.path)
     }
@@ -234,7 +242,7 @@ mod tests {
             assert_eq!(process, Some(std::process::id()));
         }
         // An existing folder of the same name is not taken over.
-        let mut third = Folder { path: folders[0].path.clone(), lock: None };
+        let mut third = Folder { path: folders[0].path.clone(), lock: None, temporary: None };
         assert_eq!(third.path().unwrap_err().kind(), ErrorKind::AlreadyExists);
         drop(folders);
         fs::remove_dir(collection.parent().unwrap()).unwrap();

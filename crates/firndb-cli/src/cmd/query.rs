@@ -12,7 +12,9 @@ use std::time::Instant;
 /// Default page size, unless the query or the command line gives one.
 const PAGE: u64 = 10;
 
-/// Find documents: firn search query flights "carrier = 'UA' order by dep_delay desc limit 5"
+/// Find documents.
+///
+/// For example: firn search query flights "carrier = 'UA' order by dep_delay desc limit 5"
 #[derive(clap::Args)]
 #[command(after_help = super::CONDITIONS)]
 pub struct Args {
@@ -62,7 +64,12 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             }
             out.json(&line)?;
         }
-        out.json(&json!({ "count": page.count, "next": next }))?;
+        out.json(&json!({ "summary": {
+            "documents": page.hits.len(),
+            "count": page.count,
+            "next": next,
+            "elapsed_seconds": elapsed.as_secs_f64(),
+        } }))?;
         return Ok(out.finish()?);
     }
     if args.payload && args.fields.is_none() {

@@ -1,14 +1,16 @@
 //! `firn search remove`: removes partitions from a collection.
 
-use super::require_partitions;
+use super::{open_collection, require_partitions};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural};
-use firndb::search::Collection;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Remove partitions: firn search remove flights 2013-01
+/// Remove partitions.
+///
+/// For example: firn search remove flights 2013-01
 ///
 /// The continuations of a partition NAME (NAME.2, NAME.3, ...) are removed with it.
 #[derive(clap::Args)]
@@ -21,8 +23,10 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    let collection = Collection::open(&args.dir)?;
+    let collection = open_collection(&args.dir)?;
     require_partitions(&collection.reader(), &args.names)?;
+    interrupt::says("the collection is unchanged");
+    let step = interrupt::step();
     let mut change = collection.change()?;
     let before: BTreeSet<String> = change.names().into_iter().map(str::to_string).collect();
     let mut names: Vec<&String> = args.names.iter().collect();
@@ -34,6 +38,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         }
     }
     let reader = change.commit()?;
+    interrupt::says("the change is in the collection");
+    drop(step);
     let left = reader.partitions().len() as u64;
     let removed = before.len() as u64 - left;
     let mut out = Out::new();

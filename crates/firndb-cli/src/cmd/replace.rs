@@ -1,15 +1,18 @@
 //! `firn search replace`: replaces a partition by rows of files, while readers keep working.
 
 use super::load::{Load, LoadArgs};
-use super::require_partitions;
+use super::{open_collection, require_partitions};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural};
-use firndb::search::{Collection, PartitionBuilder};
+use firndb::search::PartitionBuilder;
 use firndb::{Error, ErrorKind};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Replace a partition: firn search replace flights 2013-07 july.csv
+/// Replace a partition by rows of files.
+///
+/// For example: firn search replace flights 2013-07 july.csv
 ///
 /// The continuations of a partition NAME (NAME.2, NAME.3, ...) are replaced with it.
 #[derive(clap::Args)]
@@ -23,7 +26,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    let collection = Collection::open(&args.dir)?;
+    interrupt::says("the collection is unchanged");
+    let collection = open_collection(&args.dir)?;
     collection.check_changeable()?; // Fails before any row is read.
     let before = collection.reader();
     require_partitions(&before, std::slice::from_ref(&args.name))?;
@@ -43,17 +47,20 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         return Err(Error::invalid(hint).into());
     }
     let documents = u64::from(builder.len());
+    let step = interrupt::step();
     let mut change = collection.change()?;
     change.put(&args.name, builder)?;
     let reader = change.commit()?;
+    interrupt::says("the change is in the collection");
+    drop(step);
     let mut out = Out::new();
     if json {
         out.json(&json!({
             "partition": args.name,
             "documents": documents,
             "skipped": report.skipped,
-            "documents_before": before.len(),
-            "documents_after": reader.len(),
+            "before_documents": before.len(),
+            "after_documents": reader.len(),
         }))?;
     } else {
         out.line(format!(

@@ -33,7 +33,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     if json {
         let fields: Json = fields.iter().zip(&stats).map(|(f, s)| as_json(f, s)).collect();
         out.json(&json!({
-            "documents": reader.len(), "partitions": partitions, "bytes": bytes, "fields": fields,
+            "kind": "collection", "documents": reader.len(), "partitions": partitions,
+            "file_bytes": bytes, "fields": fields,
         }))?;
         return Ok(out.finish()?);
     }

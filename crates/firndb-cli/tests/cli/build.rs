@@ -21,7 +21,7 @@ fn with_types(format: Format) -> Vec<u8> {
 
 /// The content of a collection, in an order that does not depend on how it was built.
 fn content(sandbox: &Sandbox, dir: &str) -> String {
-    sandbox.firn(&format!("search export {dir} 'all order by id' --format jsonl")).ok().out
+    sandbox.firn(&format!("search scan {dir} 'all order by id' --format jsonl")).ok().out
 }
 
 /// A killed build leaves its folder. The next build removes it, but not those of live processes.
@@ -116,7 +116,7 @@ fn ambiguous_csv_is_refused() {
     sandbox.write("semi.csv", "id;x\n1;a\n");
     sandbox.firn("search build semi.csv -o c").fails(2, "say --delimiter \';\'");
     sandbox.firn("search build semi.csv -o c --delimiter ;").ok();
-    assert_eq!(sandbox.firn("search export c").ok().out, "id,x\n1,a\n");
+    assert_eq!(sandbox.firn("search scan c").ok().out, "id,x\n1,a\n");
     sandbox.write("rows.parquet", "PAR1rest");
     sandbox.firn("search build rows.parquet -o e").fails(2, "this Parquet file cannot be read");
 }
@@ -255,7 +255,7 @@ fn numbers_in_json_are_read_as_in_csv() {
             (&"0.5".into(), &"1e-400".into())
         );
         sandbox.firn(&format!("search build a.{form} -o {form}.c")).ok();
-        let fields = sandbox.firn(&format!("search export {form}.c 'order by id'")).ok().out;
+        let fields = sandbox.firn(&format!("search scan {form}.c 'order by id'")).ok().out;
         // A collection has only one zero.
         assert_eq!(fields, "id,x,y\n1,0.0,0.5\n2,7.0,1e-400\n", "{form}");
     }
@@ -309,11 +309,11 @@ fn bytes_are_texts_or_hexadecimal_digits() {
     assert_eq!(sandbox.firn("search count c 'b = x\"00ff\" and b = x\"7e\"'").ok().out, "1\n");
     // Exports of both formats can be built again.
     for format in ["csv", "jsonl"] {
-        let out = sandbox.firn(&format!("search export c --format {format}")).ok().out;
+        let out = sandbox.firn(&format!("search scan c --format {format}")).ok().out;
         sandbox.write(&format!("again.{format}"), &out);
         let command = format!("search build again.{format} -o {format} {options} --bytes hex");
         sandbox.firn(&command).ok();
-        let again = sandbox.firn(&format!("search export {format} --format {format}")).ok().out;
+        let again = sandbox.firn(&format!("search scan {format} --format {format}")).ok().out;
         assert_eq!(again, out);
     }
     sandbox.firn(&format!("search build data.csv -o t {options}")).ok();
@@ -417,7 +417,7 @@ fn order_nulls_and_separators_are_options() {
     sandbox.write("schema.toml", schema);
     let options = "--schema schema.toml --null ? --separator /";
     sandbox.firn(&format!("search build data.csv -o c {options} --order '-id'")).ok();
-    let out = sandbox.firn("search export c --separator /").ok().out;
+    let out = sandbox.firn("search scan c --separator /").ok().out;
     assert_eq!(out, "id,name,t\n3,a,y\n2,b,x/y\n1,,\n");
     let run = sandbox.firn(&format!("search build data.csv -o d {options} --order 'id, nam'"));
     assert!(run.fails(2, "`name`").err.contains("^^^"));

@@ -19,7 +19,7 @@ fn versions_are_published_and_removed() {
     let sandbox = sandbox();
     let first = sandbox.firn("catalog publish c docs docs --json").ok().json();
     assert_eq!((&first[0]["version"], &first[0]["kind"]), (&json!(1), &json!("collection")));
-    assert_eq!(first[0]["files"], first[0]["files_sent"]);
+    assert_eq!(first[0]["files"], first[0]["sent_files"]);
     let again = sandbox.firn("catalog publish c docs docs --label why=again").ok();
     assert!(again.out.starts_with("docs: version 2"), "{}", again.out);
     assert!(again.out.contains("0 of them new (0 B)"), "{}", again.out);
@@ -29,7 +29,7 @@ fn versions_are_published_and_removed() {
 
     let diff = sandbox.firn("catalog diff c docs 2 --json").ok().json();
     let changes = diff[0]["changes"].as_array().unwrap();
-    assert!(changes.iter().any(|c| c["name"] == partition && c["bytes_after"].is_null()));
+    assert!(changes.iter().any(|c| c["name"] == partition && c["after_bytes"].is_null()));
     assert_eq!(diff[0]["after"], 3);
     assert!(sandbox.firn("catalog diff c docs 2 3").ok().out.contains("removed"));
     let shown = sandbox.firn("catalog show c docs 2 --json").ok().json();
@@ -43,11 +43,11 @@ fn versions_are_published_and_removed() {
     let pinned: Vec<_> = listed.iter().map(|line| line["pinned"].as_bool().unwrap()).collect();
     assert_eq!(pinned, [true, false, false, false]);
     assert!(sandbox.firn("catalog ls c docs").ok().out.contains("as version 2"));
-    let said = sandbox.firn("catalog gc c --keep 1 --grace 0 --dry-run --json").ok().json();
+    let said = sandbox.firn("catalog gc c --keep 1 --grace 0s --dry-run --json").ok().json();
     assert_eq!(said[0]["versions"], json!([2, 3]));
-    sandbox.firn("catalog gc c --keep 1 --grace 0").ok();
+    sandbox.firn("catalog gc c --keep 1 --grace 0s").ok();
     sandbox.firn("catalog pin c docs 1 --remove").ok();
-    let done = sandbox.firn("catalog gc c docs --keep 1 --grace 0 --json").ok().json();
+    let done = sandbox.firn("catalog gc c docs --keep 1 --grace 0s --json").ok().json();
     assert_eq!(done[0]["versions"], json!([1]));
     let names = sandbox.firn("catalog ls c --json").ok().json();
     assert_eq!((names.len(), &names[0]["version"]), (1, &json!(4)));
@@ -58,13 +58,13 @@ fn versions_are_published_and_removed() {
 fn a_pulled_version_is_identical() {
     let sandbox = sandbox();
     sandbox.firn("catalog publish c docs docs").ok();
-    sandbox.firn("catalog pull c docs copy").ok();
+    sandbox.firn("catalog pull c docs -o copy").ok();
     let count = |dir: &str| sandbox.firn(&format!("search count {dir}")).ok().out;
     assert_eq!(count("copy"), count("docs"));
     sandbox.firn("verify copy").ok();
-    sandbox.firn("catalog pull c docs copy").ok();
-    sandbox.firn("catalog pull c docs .").fails(4, "choose another one");
-    sandbox.firn("catalog watch c docs cache --versions 1").ok();
+    sandbox.firn("catalog pull c docs -o copy").ok();
+    sandbox.firn("catalog pull c docs -o .").fails(4, "choose another one");
+    sandbox.firn("catalog watch c docs -o cache --versions 1").ok();
     // A damaged object is detected and not pulled; publishing with `--verify` repairs it.
     let files = sandbox.path("c/docs/files");
     let largest = fs::read_dir(&files).unwrap().flatten();
@@ -75,8 +75,8 @@ fn a_pulled_version_is_identical() {
     fs::remove_file(&largest).unwrap();
     fs::write(&largest, bytes).unwrap();
     sandbox.firn("catalog verify c docs").fails(6, "not the file");
-    sandbox.firn("catalog pull c docs other").fails(6, "the manifest names");
-    sandbox.firn("catalog watch c docs other-cache --versions 1").fails(6, "the manifest names");
+    sandbox.firn("catalog pull c docs -o other").fails(6, "the manifest names");
+    sandbox.firn("catalog watch c docs -o other-cache --versions 1").fails(6, "the manifest names");
     sandbox.firn("catalog publish c docs docs").ok();
     sandbox.firn("catalog verify c docs").fails(6, "not the file");
     let repaired = sandbox.firn("catalog publish c docs docs --verify").ok();
@@ -118,20 +118,22 @@ fn directories_with_other_files_are_refused_and_unchanged() {
     std::os::unix::fs::symlink("nowhere", sandbox.path("linked/link")).unwrap();
     for dir in ["tables", "docs", "store", "locked", "hidden", "hashed", "c"] {
         let before = contents(&sandbox.path(dir));
-        sandbox.firn(&format!("catalog watch c docs {dir} --versions 1")).fails(4, "no cache of");
+        sandbox
+            .firn(&format!("catalog watch c docs -o {dir} --versions 1"))
+            .fails(4, "no cache of");
         if dir != "docs" {
-            sandbox.firn(&format!("catalog pull c docs {dir}")).fails(4, "choose another one");
+            sandbox.firn(&format!("catalog pull c docs -o {dir}")).fails(4, "choose another one");
         }
         assert_eq!(contents(&sandbox.path(dir)), before, "{dir}");
     }
-    sandbox.firn("catalog watch c docs linked --versions 1").fails(4, "`link`");
-    sandbox.firn("catalog pull c docs linked").fails(4, "`link`");
+    sandbox.firn("catalog watch c docs -o linked --versions 1").fails(4, "`link`");
+    sandbox.firn("catalog pull c docs -o linked").fails(4, "`link`");
     // A pull accepts a directory of its own, and keeps files that were added to it.
-    sandbox.firn("catalog watch c docs cache --versions 1").ok();
+    sandbox.firn("catalog watch c docs -o cache --versions 1").ok();
     sandbox.write("cache/users.firn", "mine");
-    sandbox.firn("catalog watch c docs cache --versions 1").ok();
+    sandbox.firn("catalog watch c docs -o cache --versions 1").ok();
     assert_eq!(fs::read(sandbox.path("cache/users.firn")).unwrap(), b"mine");
-    sandbox.firn("catalog pull c docs cache").fails(4, "choose another one");
+    sandbox.firn("catalog pull c docs -o cache").fails(4, "choose another one");
 }
 
 /// A second pull writes the version that it reports, or is refused. It never reports success while
@@ -143,13 +145,13 @@ fn a_pull_never_leaves_another_version() {
     sandbox.firn(build).ok();
     sandbox.write("words.csv", "key,value\none,new\n");
     sandbox.firn(build).ok();
-    sandbox.firn("catalog pull c words copy --version 1").ok();
-    sandbox.firn("catalog pull c words copy").fails(4, "not of version 2");
-    sandbox.firn("catalog pull c words copy --version 1").ok();
+    sandbox.firn("catalog pull c words -o copy --version 1").ok();
+    sandbox.firn("catalog pull c words -o copy").fails(4, "not of version 2");
+    sandbox.firn("catalog pull c words -o copy --version 1").ok();
     assert_eq!(sandbox.firn("table get copy/words.table one").ok().out.trim(), "1");
     fs::create_dir(sandbox.path("own")).unwrap();
     sandbox.write("own/words.table", "not a table");
-    sandbox.firn("catalog pull c words own").fails(4, "`words.table`");
+    sandbox.firn("catalog pull c words -o own").fails(4, "`words.table`");
     assert_eq!(fs::read(sandbox.path("own/words.table")).unwrap(), b"not a table");
     let names: Vec<_> = contents(&sandbox.path("copy")).into_iter().map(|(path, _)| path).collect();
     assert_eq!(names, [sandbox.path("copy/words.table")]);
@@ -161,11 +163,11 @@ fn watch_reports_why_the_newest_version_is_not_open() {
     let sandbox = sandbox();
     let build = "table build -i words.csv --key key -o words.table --force --publish c words";
     sandbox.firn(build).ok();
-    sandbox.firn("catalog watch c words cache --versions 1").ok();
+    sandbox.firn("catalog watch c words -o cache --versions 1").ok();
     sandbox.write("words.csv", "key,value\none,new\n");
     sandbox.firn(build).ok();
     fs::write(sandbox.path("c/words/versions/00000000000000000002.json"), "cut").unwrap();
-    let started = sandbox.firn("catalog watch c words cache --versions 1").ok();
+    let started = sandbox.firn("catalog watch c words -o cache --versions 1").ok();
     assert!(started.out.contains("version 1 is open"), "{}", started.out);
     assert!(started.err.contains("manifest"), "{}", started.err);
     assert!(started.err.contains("version 1 goes on"), "{}", started.err);
@@ -178,7 +180,7 @@ fn a_table_is_built_and_published() {
     assert!(sandbox.firn(built).ok().out.contains("words: version 1, published"));
     let again = sandbox.firn(&format!("{built} --force --json")).ok().json();
     assert_eq!(again[0]["version"], 2);
-    sandbox.firn("catalog pull c words out --version 1").ok();
+    sandbox.firn("catalog pull c words -o out --version 1").ok();
     assert_eq!(sandbox.firn("table get out/words.table two").ok().out.trim(), "2");
 }
 
@@ -188,11 +190,11 @@ fn mistakes_are_reported() {
     sandbox.firn("catalog ls c").fails(3, "there is no catalog here");
     sandbox.firn("catalog publish c a/b docs").fails(2, "cannot be a name");
     sandbox.firn("catalog publish c docs missing").fails(3, "missing");
-    sandbox.firn("catalog publish c docs a.csv").fails(6, "not a file of FirnDB");
+    sandbox.firn("catalog publish c docs a.csv").fails(2, "not a file of FirnDB");
     sandbox.firn("catalog publish c docs docs --label why").fails(2, "NAME=TEXT");
     sandbox.firn("catalog show c docs").fails(3, "nothing is published");
     sandbox.firn("catalog publish c docs docs").ok();
     sandbox.firn("catalog show c docs 7").fails(3, "there is no version 7");
     sandbox.firn("catalog gc c --keep 0").fails(2, "from 1 on");
-    sandbox.firn("catalog watch c docs cache --every 0").fails(2, "--every");
+    sandbox.firn("catalog watch c docs -o cache --every 0s").fails(2, "--every");
 }

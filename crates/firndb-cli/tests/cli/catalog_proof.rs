@@ -97,7 +97,7 @@ impl World<'_> {
 
     fn clean(&self, random: &mut Random) {
         for _ in 0..self.rounds {
-            output(self.sandbox, random, "catalog gc c words --keep 2 --grace 0", &[]);
+            output(self.sandbox, random, "catalog gc c words --keep 2 --grace 0s", &[]);
         }
     }
 
@@ -127,7 +127,7 @@ impl World<'_> {
     fn read(&self, random: &mut Random, is_done: &AtomicBool) {
         let mut seen = 0;
         while !is_done.load(Relaxed) {
-            let line = "catalog watch c words cache --every 5 --versions 3 --json";
+            let line = "catalog watch c words -o cache --every 5ms --versions 3 --json";
             let mut child = self.sandbox.start(&[], line);
             std::thread::sleep(Duration::from_millis(10 + random.below(60)));
             child.kill().unwrap();
@@ -170,7 +170,7 @@ fn required_versions_survive_killed_processes() {
         reader.join().unwrap();
         ends.into_iter().for_each(|end| end.unwrap());
     });
-    sandbox.firn("catalog gc c words --keep 2 --grace 0").ok();
+    sandbox.firn("catalog gc c words --keep 2 --grace 0s").ok();
     let there = versions(&sandbox);
     let newest = there.last().unwrap().0;
     let published = world.published.into_inner().unwrap();
@@ -182,7 +182,7 @@ fn required_versions_survive_killed_processes() {
         sandbox.firn(&format!("catalog verify c words {number}")).ok();
         assert!(published.get(number).is_none_or(|known| known == id), "version {number}");
     }
-    let reader = sandbox.firn("catalog watch c words cache --versions 1 --json").ok();
+    let reader = sandbox.firn("catalog watch c words -o cache --versions 1 --json").ok();
     assert_eq!(number_and_id(&reader.json()[0]).0, newest);
     assert_eq!(reader.err, "");
 }

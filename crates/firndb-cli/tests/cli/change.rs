@@ -23,18 +23,17 @@ fn merged_partitions_answer_as_before() {
 #[test]
 fn small_unchanged_partitions_are_joined() {
     let sandbox = Sandbox::with_collection();
-    let ask =
-        || sandbox.firn("search export c 'price > 30 order by rating' --format jsonl").ok().out;
+    let ask = || sandbox.firn("search scan c 'price > 30 order by rating' --format jsonl").ok().out;
     let before = ask();
     let young = sandbox.firn("search compact c --at-least 2").ok();
     assert_eq!(young.out, "Nothing to join.\n", "they were written just now");
     let plan =
-        sandbox.firn("search compact c --at-least 2 --unchanged-for 0 --dry-run --json").ok();
+        sandbox.firn("search compact c --at-least 2 --unchanged-for 0s --dry-run --json").ok();
     assert_eq!(names(&sandbox), ["east", "north", "south"]);
     let plan = &plan.json()[0];
     assert_eq!((&plan["into"], &plan["dry_run"]), (&"east.to.south".into(), &true.into()));
     assert_eq!(plan["from"].as_array().unwrap().len(), 3);
-    let run = sandbox.firn("search compact c --at-least 2 --unchanged-for 0").ok();
+    let run = sandbox.firn("search compact c --at-least 2 --unchanged-for 0s").ok();
     assert_eq!(run.out, format!("Joined 3 partitions into east.to.south: {ROWS} documents.\n"));
     assert_eq!(names(&sandbox), ["east.to.south"]);
     assert_eq!(ask(), before);
@@ -50,7 +49,7 @@ fn a_partition_is_replaced_by_rows() {
     sandbox.write("new.csv", "id,region,price,day,rating,ok\n9000,north,1,2024-01-01,NA,true\n");
     sandbox.firn("search replace c nroth new.csv").fails(3, "partitions are east, north, south");
     let run = sandbox.firn("search replace c north new.csv --json").ok().json();
-    assert_eq!(run[0]["documents_after"], ROWS * 2 / 3 + 1);
+    assert_eq!(run[0]["after_documents"], ROWS * 2 / 3 + 1);
     assert_eq!(sandbox.firn("search count c 'region = \"north\"'").ok().out, "1\n");
 
     sandbox.write("bad.csv", "id,region,price,day,rating,ok\nx,north,1,2024-01-01,NA,true\n");
@@ -77,7 +76,7 @@ fn an_emptied_collection_keeps_its_types() {
     assert_eq!(sandbox.firn("search count c 'price > 2'").ok().out, "0\n");
     sandbox.firn("search build b.csv -o c --add --partition more").ok();
     // From these rows alone the prices would be inferred as integers.
-    assert_eq!(sandbox.firn("search export c 'price > 2.5'").ok().out, "id,price\n2,3.0\n");
+    assert_eq!(sandbox.firn("search scan c 'price > 2.5'").ok().out, "id,price\n2,3.0\n");
 }
 
 /// Rows that need several partitions in little memory.
@@ -118,7 +117,7 @@ fn continuations_are_removed_with_their_partition() {
 fn a_merge_does_not_duplicate_documents() {
     let sandbox = Sandbox::with_collection();
     sandbox.write("new.csv", "id,region,price,day,rating,ok\n9000,north,1,2024-01-01,NA,true\n");
-    sandbox.firn("search compact c --at-least 2 --unchanged-for 0").ok();
+    sandbox.firn("search compact c --at-least 2 --unchanged-for 0s").ok();
     let update = "search build new.csv -o c --partition-by region";
     for option in ["--update", "--add"] {
         let run = sandbox.firn(&format!("{update} {option}"));

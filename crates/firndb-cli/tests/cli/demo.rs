@@ -11,10 +11,10 @@ fn the_demo_queries_and_replaces() {
     assert!(lines.iter().filter(|line| line["question"].is_string()).count() >= 12);
     let replaced = lines.iter().find(|line| line["replaced"].is_string()).unwrap();
     assert_eq!((&replaced["failed"], &replaced["wrong"]), (&0.into(), &0.into()));
-    assert!(replaced["answered_before"].as_u64() > Some(0), "{replaced}");
-    assert!(replaced["answered_after"].as_u64() > Some(0), "{replaced}");
+    assert!(replaced["before_answers"].as_u64() > Some(0), "{replaced}");
+    assert!(replaced["after_answers"].as_u64() > Some(0), "{replaced}");
     let fell =
-        replaced["average_before"].as_f64().unwrap() - replaced["average_after"].as_f64().unwrap();
+        replaced["before_average"].as_f64().unwrap() - replaced["after_average"].as_f64().unwrap();
     assert!((fell - 10.0).abs() < 1e-9, "{replaced}");
     assert!(!sandbox.path("d/flights").exists());
     let fed = lines.last().unwrap();
@@ -22,7 +22,7 @@ fn the_demo_queries_and_replaces() {
     assert_eq!((count("feed_failed"), count("catalog_version")), (0, 2), "{fed}");
     assert!(count("added") > 0 && count("updated") > 0 && count("removed") > 0, "{fed}");
     assert_eq!(fed["dirty"].as_array().unwrap().len(), 2, "{fed}");
-    assert!(0 < count("bytes_sent") && count("bytes_sent") < count("bytes_of_version"), "{fed}");
+    assert!(0 < count("sent_bytes") && count("sent_bytes") < count("version_bytes"), "{fed}");
     assert!(!sandbox.path("d/pipeline").exists());
 }
 

@@ -49,7 +49,7 @@ fn a_second_feed_rebuilds_only_changed_partitions() {
     assert_eq!(sandbox.firn("search count x/collection 'id = 9000'").ok().out, "0\n");
     let status = sandbox.firn("index status x --json").ok().json().remove(0);
     assert_eq!(status["dirty"], json!(["north", "south"]));
-    assert_eq!(status["sources"], json!([{ "source": "main", "documents": ROWS }]));
+    assert_eq!(status["sources"], json!([{ "name": "main", "documents": ROWS }]));
     let text = sandbox.firn("index status x").ok().out;
     assert!(text.contains("2 partitions changed and not published: north, south;"), "{text}");
 
@@ -187,7 +187,7 @@ fn commands_refuse_to_change_the_collection_of_an_index() {
     let sandbox = with_index();
     apply(&sandbox, "main data.csv");
     sandbox.write("one.csv", "id,region,price,day,rating,ok\n3,west,5,2024-01-01,NA,true\n");
-    let before = sandbox.firn("search export x/collection all").ok().out;
+    let before = sandbox.firn("search scan x/collection all").ok().out;
     let link = "ln";
     std::os::unix::fs::symlink("x/collection", sandbox.path(link)).unwrap();
     for dir in ["x/collection", link] {
@@ -198,18 +198,18 @@ fn commands_refuse_to_change_the_collection_of_an_index() {
             "replace DIR north one.csv",
             "remove DIR north",
             "merge DIR north south --into both",
-            "compact DIR --at-least 2 --unchanged-for 0",
+            "compact DIR --at-least 2 --unchanged-for 0s",
         ] {
             let run = sandbox.firn(&format!("search {}", line.replace("DIR", dir)));
             run.fails(2, "firn index rebuild DIR --partitions N");
         }
     }
     sandbox.firn("search build one.csv -o x/collection").fails(4, "there is a collection already");
-    assert_eq!(sandbox.firn("search export x/collection all").ok().out, before);
+    assert_eq!(sandbox.firn("search scan x/collection all").ok().out, before);
     assert_eq!(sandbox.firn("index rebuild x").ok().out, "Nothing to publish.\n");
     // A collection pulled from a catalog may be changed.
     sandbox.firn("catalog publish c docs x/collection").ok();
-    sandbox.firn("catalog pull c docs copy").ok();
+    sandbox.firn("catalog pull c docs -o copy").ok();
     sandbox.firn("search remove copy north").ok();
     // A plain copy may be changed once its file `owned-by-index` is removed.
     let mut copy = std::process::Command::new("cp");
@@ -236,7 +236,7 @@ fn apply_version(sandbox: &Sandbox, name: &str, version: u32, options: &str) {
 }
 
 fn versions(sandbox: &Sandbox, name: &str) -> String {
-    let export = format!("search export {name}/collection 'all order by id' --fields v");
+    let export = format!("search scan {name}/collection 'all order by id' --fields v");
     sandbox.firn(&export).ok().out.replace('\n', " ")
 }
 
@@ -274,14 +274,14 @@ fn a_foreign_or_older_collection_is_rebuilt() {
 fn a_backup_is_an_index() {
     let sandbox = Sandbox::new();
     index_of(&sandbox, "one", 1);
-    let run = sandbox.firn("index backup one copy --json").ok().json();
+    let run = sandbox.firn("index backup one -o copy --json").ok().json();
     assert_eq!((&run[0]["partitions"], &run[0]["dirty"]), (&3.into(), &0.into()));
     let run = sandbox.firn("index rebuild copy").ok();
     assert_eq!((&*run.out, &*run.err), ("Nothing to publish.\n", ""));
     assert_eq!(versions(&sandbox, "copy"), "v 1 1 1 ");
     // It includes what is not published yet.
     apply_version(&sandbox, "one", 2, "--no-publish");
-    let run = sandbox.firn("index backup one later").ok();
+    let run = sandbox.firn("index backup one -o later").ok();
     assert!(run.out.contains("3 partitions not published yet"), "{}", run.out);
     apply_version(&sandbox, "one", 3, "");
     let run = sandbox.firn("index rebuild later").ok();
@@ -292,12 +292,12 @@ fn a_backup_is_an_index() {
     );
     sandbox.firn("verify later/collection").ok();
 
-    sandbox.firn("index backup one later").fails(4, "nothing was changed");
-    sandbox.firn("index backup one one/backup").fails(4, "inside");
+    sandbox.firn("index backup one -o later").fails(4, "nothing was changed");
+    sandbox.firn("index backup one -o one/backup").fails(4, "inside");
     std::fs::create_dir(sandbox.path("mine")).unwrap();
     sandbox.write("mine/letter.txt", "dear");
-    sandbox.firn("index backup one mine").fails(4, "letter.txt");
-    sandbox.firn("index backup nowhere copy2").fails(3, "there is no index here");
+    sandbox.firn("index backup one -o mine").fails(4, "letter.txt");
+    sandbox.firn("index backup nowhere -o copy2").fails(3, "there is no index here");
 }
 
 #[test]

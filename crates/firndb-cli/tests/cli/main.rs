@@ -6,13 +6,19 @@ mod catalog;
 mod catalog_proof;
 mod change;
 mod demo;
+mod exports;
+mod external;
+mod hints;
 mod index;
 mod log;
 mod query;
 #[cfg(feature = "remote")]
 mod remote;
+mod shapes;
+mod signals;
 mod table;
 mod target;
+mod terminal;
 mod usage;
 
 use serde_json::Value as Json;

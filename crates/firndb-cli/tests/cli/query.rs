@@ -23,7 +23,7 @@ fn no_query_is_the_first_ten_documents() {
     assert_eq!(lines[0]["partition"], "east");
     let all = sandbox.firn("search query c --json --all").ok().json();
     assert_eq!(all.len() as u64, ROWS + 1);
-    assert!(all.last().unwrap()["next"].is_null());
+    assert!(all.last().unwrap()["summary"]["next"].is_null());
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn tokens_page_through_all_documents() {
         let mut page = sandbox.firn(&line).ok().json();
         let last = page.pop().unwrap();
         pages.extend(page);
-        match last["next"].as_str() {
+        match last["summary"]["next"].as_str() {
             Some(token) => after = format!("--after {token}"),
             None => break,
         }
@@ -143,15 +143,15 @@ fn an_export_builds_the_same_collection() {
     let sandbox = Sandbox::with_collection();
     let ask = |dir: &str| {
         let query = "price > 50 order by price, id";
-        let found = sandbox.firn(&format!("search export {dir} '{query}' --format jsonl")).ok().out;
+        let found = sandbox.firn(&format!("search scan {dir} '{query}' --format jsonl")).ok().out;
         let groups = sandbox.firn(&format!("search group {dir} --by region --agg rating")).ok().out;
         (found, groups)
     };
     for format in ["csv", "jsonl"] {
-        let exported = sandbox.firn(&format!("search export c --format {format}")).ok().out;
+        let exported = sandbox.firn(&format!("search scan c --format {format}")).ok().out;
         sandbox.firn_with(&format!("search build - -o {format}"), exported.as_bytes()).ok();
         assert_eq!(ask(format), ask("c"), "{format}");
     }
-    let some = sandbox.firn("search export c 'id < 3 order by id' --fields id,rating").ok().out;
+    let some = sandbox.firn("search scan c 'id < 3 order by id' --fields id,rating").ok().out;
     assert_eq!(some, "id,rating\n0,\n1,7\n2,3\n");
 }

@@ -47,13 +47,13 @@ fn every_command_supports(catalog: &str, variables: &[(String, String)]) {
     let firn =
         |line: &str| -> Run { sandbox.firn_in(variables, &line.replace("CATALOG", catalog), b"") };
     let first = firn("catalog publish CATALOG docs docs --json").ok().json();
-    assert_eq!((&first[0]["version"], &first[0]["files"]), (&json!(1), &first[0]["files_sent"]));
+    assert_eq!((&first[0]["version"], &first[0]["files"]), (&json!(1), &first[0]["sent_files"]));
     firn("catalog publish CATALOG docs docs").ok();
     firn("catalog rollback CATALOG docs 1").ok();
     firn("catalog pin CATALOG docs 1 --note first").ok();
     firn("catalog pin CATALOG docs 1").fails(4, "pinned already");
     assert_eq!(
-        firn("catalog gc CATALOG --keep 1 --grace 0 --json").ok().json()[0]["versions"],
+        firn("catalog gc CATALOG --keep 1 --grace 0s --json").ok().json()[0]["versions"],
         json!([2])
     );
     assert!(firn("catalog diff CATALOG docs 1 3").ok().out.contains("0 files changed"));
@@ -61,8 +61,8 @@ fn every_command_supports(catalog: &str, variables: &[(String, String)]) {
     assert_eq!(firn("catalog ls CATALOG docs --json").ok().json().len(), 2);
     assert_eq!(firn("catalog show CATALOG docs --json").ok().json()[0]["restores"], 1);
     firn("catalog verify CATALOG docs").ok();
-    firn("catalog watch CATALOG docs cache --versions 1").ok();
-    firn("catalog pull CATALOG docs copy").ok();
+    firn("catalog watch CATALOG docs -o cache --versions 1").ok();
+    firn("catalog pull CATALOG docs -o copy").ok();
     assert_eq!(
         sandbox.firn("search count copy").ok().out,
         sandbox.firn("search count docs").ok().out
@@ -115,7 +115,7 @@ impl Drop for Serving {
 fn a_reader_serves_its_files() {
     let sandbox = sandbox();
     sandbox.firn("catalog publish c docs docs").ok();
-    let serving = Serving::start(&sandbox, "catalog watch c docs cache --serve 127.0.0.1:0");
+    let serving = Serving::start(&sandbox, "catalog watch c docs -o cache --serve 127.0.0.1:0");
     let far = |line: &str| sandbox.firn(&line.replace("CATALOG", &serving.url));
     // It serves before it has the version.
     let start = Instant::now();
@@ -125,19 +125,19 @@ fn a_reader_serves_its_files() {
     let shown = far("catalog show CATALOG docs --json").ok().out;
     assert_eq!(shown, sandbox.firn("catalog show c docs --json").ok().out);
     far("catalog verify CATALOG docs").ok();
-    far("catalog watch CATALOG docs other --versions 1").ok();
-    far("catalog pull CATALOG docs copy").ok();
+    far("catalog watch CATALOG docs -o other --versions 1").ok();
+    far("catalog pull CATALOG docs -o copy").ok();
     sandbox.firn("verify copy").ok();
     far("catalog publish CATALOG docs docs").fails(2, "can only be read");
 
     // The peer has the files; of the catalog only the manifest is left.
     std::fs::remove_dir_all(sandbox.path("c/docs/files")).unwrap();
-    sandbox.firn("catalog pull c docs without").fails(3, "files/");
-    far("catalog pull c docs with --peer http://127.0.0.1:9 --peer CATALOG").ok();
+    sandbox.firn("catalog pull c docs -o without").fails(3, "files/");
+    far("catalog pull c docs -o with --peer http://127.0.0.1:9 --peer CATALOG").ok();
     sandbox.firn("verify with").ok();
-    far("catalog watch c docs third --versions 1 --serve 127.0.0.1:0 --peer CATALOG").ok();
-    sandbox.firn("catalog watch c docs x --serve nowhere").fails(8, "HOST:PORT");
-    sandbox.firn("catalog pull c docs x --peer nowhere").fails(2, "no URL of a peer");
+    far("catalog watch c docs -o third --versions 1 --serve 127.0.0.1:0 --peer CATALOG").ok();
+    sandbox.firn("catalog watch c docs -o x --serve nowhere").fails(8, "HOST:PORT");
+    sandbox.firn("catalog pull c docs -o x --peer nowhere").fails(2, "no URL of a peer");
 }
 
 #[test]
@@ -164,14 +164,14 @@ const LINES_WITH_URL: [&str; 23] = [
     "catalog rollback URL docs 1",
     "catalog pin URL docs 1",
     "catalog gc URL",
-    "catalog pull URL docs out",
+    "catalog pull URL docs -o out",
     "catalog verify URL docs",
-    "catalog watch URL docs cache --versions 1",
+    "catalog watch URL docs -o cache --versions 1",
     "catalog ls c docs URL",
     "catalog URL",
     "catalog show c URL",
-    "catalog pull c docs out --version URL",
-    "catalog watch c docs cache --versions 1 --serve URL",
+    "catalog pull c docs -o out --version URL",
+    "catalog watch c docs -o cache --versions 1 --serve URL",
     "table build -i words.csv --key key -o w.table --force --publish URL words",
     "index apply feeds all docs.csv --key id --publish URL feeds",
     "index status URL",
@@ -258,16 +258,16 @@ fn credentials_of_peers_are_never_printed() {
     for (n, url) in
         ["http://user:secret@127.0.0.1:9", "https://secret@127.0.0.1:9/a"].iter().enumerate()
     {
-        let run = sandbox.firn(&format!("catalog pull c docs out{n} --peer {url}")).ok();
+        let run = sandbox.firn(&format!("catalog pull c docs -o out{n} --peer {url}")).ok();
         assert!(!format!("{}{}", run.out, run.err).contains("secret"));
-        let line = format!("catalog watch c docs cache{n} --versions 1 --json --peer {url}");
+        let line = format!("catalog watch c docs -o cache{n} --versions 1 --json --peer {url}");
         let run = sandbox.firn(&line).ok();
         assert!(!format!("{}{}", run.out, run.err).contains("secret"));
     }
     for url in
         ["s3://K:secret@b/a", "ftp://u:secret@h", "http://u:secret@:9", "http://h/?sig=secret"]
     {
-        let run = sandbox.firn(&format!("catalog pull c docs out --peer {url}"));
+        let run = sandbox.firn(&format!("catalog pull c docs -o out --peer {url}"));
         let run = run.fails(2, "://");
         assert!(!format!("{}{}", run.out, run.err).contains("secret"), "{}", run.err);
     }

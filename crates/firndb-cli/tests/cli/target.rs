@@ -108,7 +108,7 @@ fn dumps_replace_other_files_but_never_those_of_firndb() {
     }
     sandbox.firn("log dump s -o text").fails(4, "use --force");
     sandbox.write("dump", "an older dump");
-    sandbox.firn("log dump s -o dump --force").ok();
+    sandbox.firn("log dump s -o dump --format jsonl --force").ok();
     assert!(fs::read_to_string(sandbox.path("dump")).unwrap().contains("\"a\""));
     check_untouched(&sandbox, "log dump");
 }
@@ -116,17 +116,17 @@ fn dumps_replace_other_files_but_never_those_of_firndb() {
 #[test]
 fn stores_are_created_in_free_directories_only() {
     let sandbox = sandbox();
-    sandbox.firn("log backup s b").ok();
+    sandbox.firn("log backup s -o b").ok();
     sandbox.firn("catalog publish cat c c").ok();
     sandbox.write("schema.toml", "[fields]\nkey = \"string full\"\n");
     let commands = [
-        "log repair s --to",
-        "log restore b",
-        "log backup s",
+        "log repair s -o",
+        "log restore b -o",
+        "log backup s -o",
         "log bench --records 10 --ops 1 --syncs 1",
         "index init --schema schema.toml",
         "search build in.csv -o",
-        "catalog pull cat c",
+        "catalog pull cat c -o",
     ];
     for command in commands {
         for to in ["dir", "dir-link", "t", "text", "pipe", "s", "c", "dangling"] {
@@ -149,8 +149,8 @@ fn stores_are_created_in_free_directories_only() {
 fn a_pull_resumes_only_a_pull() {
     let sandbox = sandbox();
     sandbox.firn("catalog publish cat words t").ok();
-    sandbox.firn("catalog pull cat words out").ok();
-    sandbox.firn("catalog pull cat words out").ok();
+    sandbox.firn("catalog pull cat words -o out").ok();
+    sandbox.firn("catalog pull cat words -o out").ok();
     type Case = (&'static str, fn(&Sandbox));
     let cases: [Case; 6] = [
         ("hidden", |sandbox| sandbox.write("p/.profile", "mine")),
@@ -164,7 +164,7 @@ fn a_pull_resumes_only_a_pull() {
         let _ = fs::remove_dir_all(sandbox.path("p"));
         fs::create_dir(sandbox.path("p")).unwrap();
         prepare(&sandbox);
-        sandbox.firn("catalog pull cat words p").fails(4, "choose another one");
+        sandbox.firn("catalog pull cat words -o p").fails(4, "choose another one");
         let left = fs::read_dir(sandbox.path("p")).unwrap().flatten().collect::<Vec<_>>();
         assert_eq!(left.len(), 1, "{name}: {left:?}");
         let bytes = fs::read(left[0].path()).unwrap_or_default();

@@ -17,7 +17,10 @@ fn help_version_and_completions_are_printed() {
 fn mistyped_commands_get_suggestions() {
     let sandbox = Sandbox::new();
     std::fs::create_dir_all(sandbox.path("flights")).unwrap();
-    sandbox.firn("search flights").fails(2, "firn search query flights");
+    sandbox.firn("search flights").fails(2, "firn stats flights");
+    sandbox.firn("flights").fails(2, "firn stats flights");
+    sandbox.firn("serach query c").fails(2, "did you mean 'search'?");
+    sandbox.firn("nonsense").fails(2, "no program `firn-nonsense`");
     sandbox.firn("query flights").fails(2, "firn search query ...");
     sandbox.firn("search qeury flights").fails(2, "'query'");
     sandbox.firn("search query nowhere").fails(3, "nowhere");
@@ -30,8 +33,9 @@ fn mistyped_commands_get_suggestions() {
 #[test]
 fn output_to_a_closed_pipe_is_no_error() {
     let sandbox = Sandbox::with_collection();
-    for line in ["search export c", "search query c --all", "search query c --all --json"] {
-        sandbox.firn_unread(line);
+    for line in ["export", "scan", "query --all", "query --all --json"] {
+        let (command, options) = line.split_once(' ').unwrap_or((line, ""));
+        sandbox.firn_unread(&format!("search {command} c {options}"));
     }
 }
 
@@ -50,8 +54,8 @@ fn files_are_inspected_and_verified() {
     assert!(sandbox.firn(&format!("inspect c/{partition}")).ok().out.contains("price"));
     let sections = sandbox.firn(&format!("inspect c/{partition} --sections")).ok().out;
     assert!(sections.contains("price: column"), "{sections}");
-    sandbox.firn("inspect c").fails(2, "firn search stats");
-    sandbox.firn("inspect data.csv").fails(6, "data.csv");
+    assert_eq!(sandbox.firn("inspect c --json").ok().json()[0]["kind"], "partition set");
+    sandbox.firn("inspect data.csv").fails(2, "not a file of FirnDB");
 
     let files = sandbox.firn("verify c --json").ok().json()[0]["files"].as_u64().unwrap();
     assert!(files >= 3, "{files}");

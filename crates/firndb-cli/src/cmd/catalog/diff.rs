@@ -5,6 +5,8 @@ use crate::failure::Result;
 use crate::output::{Grid, Out, plural, size};
 use serde_json::{Value as Json, json};
 
+/// Show what changed between two versions.
+///
 /// Show what changed between two versions, partition by partition.
 #[derive(clap::Args)]
 pub struct Args {
@@ -29,15 +31,15 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let mut out = Out::new();
     if json {
         let change = |c: &firndb::catalog::Change| -> Json {
-            json!({ "name": c.name, "bytes_before": c.before, "bytes_after": c.after })
+            json!({ "name": c.name, "before_bytes": c.before, "after_bytes": c.after })
         };
         out.json(&json!({
             "before": before.number,
             "after": after.number,
             "changes": diff.changes.iter().map(change).collect::<Json>(),
-            "files_kept": diff.files_kept,
-            "bytes_kept": diff.bytes_kept,
-            "bytes_new": diff.bytes_new,
+            "kept_files": diff.files_kept,
+            "kept_bytes": diff.bytes_kept,
+            "new_bytes": diff.bytes_new,
         }))?;
         return Ok(out.finish()?);
     }

@@ -1,12 +1,16 @@
 //! `firn catalog gc`: removes versions past their retention, and the files only they named.
 
 use super::CatalogLocation;
+use crate::cmd::load::parse_time;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size};
 use firndb::catalog::CleanOptions;
 use serde_json::json;
 use std::time::Duration;
 
+/// Remove versions past their retention, and the files that only they name.
+///
 /// Remove versions that are neither among the newest nor pinned nor young, and files that no other
 /// version names. Publishers and readers may go on meanwhile.
 #[derive(clap::Args)]
@@ -19,9 +23,9 @@ pub struct Args {
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = at_least_1)]
     keep: usize,
     /// How long a version is kept after the next one came, for readers that are fetching it.
-    #[arg(long, default_value_t = 86_400, value_name = "SECONDS")]
-    grace: u64,
-    /// Only say what would be removed.
+    #[arg(long, default_value = "1d", value_name = "TIME", value_parser = parse_time)]
+    grace: Duration,
+    /// Only report what would be removed.
     #[arg(long)]
     dry_run: bool,
 }
@@ -33,17 +37,20 @@ fn at_least_1(text: &str) -> std::result::Result<usize, String> {
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let store = args.catalog.open()?;
     let names = if args.names.is_empty() { store.names()? } else { args.names.clone() };
-    let grace = Duration::from_secs(args.grace);
-    let options = CleanOptions::new().keep(args.keep).grace(grace).dry_run(args.dry_run);
+    let options = CleanOptions::new().keep(args.keep).grace(args.grace).dry_run(args.dry_run);
     let mut out = Out::new();
     for name in &names {
+        interrupt::says("what was removed is reported above; running the command again goes on");
+        interrupt::check()?;
+        let step = interrupt::step();
         let cleaned = store.clean(name, &options)?;
+        drop(step);
         if json {
             out.json(&json!({
                 "name": name,
                 "versions": cleaned.versions,
                 "files": cleaned.files,
-                "bytes": cleaned.bytes,
+                "removed_bytes": cleaned.bytes,
                 "dry_run": args.dry_run,
             }))?;
         } else {

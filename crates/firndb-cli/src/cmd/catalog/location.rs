@@ -1,9 +1,10 @@
 //! Arguments for the location of a catalog and for peers that serve its files.
 
-use firndb::Result;
+use crate::kinds::{Kind, explain, kind_of};
 use firndb::catalog::Catalog;
+use firndb::{Error, ErrorKind, Result};
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use remote::serve;
 
@@ -25,15 +26,48 @@ impl CatalogLocation {
     pub fn open(&self) -> Result<Catalog> {
         match self.url() {
             Some(url) => remote::open(url),
-            None => Catalog::open(&self.name),
+            None => Catalog::open(&self.name).and_then(|catalog| {
+                // Any directory can be opened; another store is a mistake.
+                match kind_of(&self.name) {
+                    Kind::Missing | Kind::Catalog | Kind::OtherDirectory => Ok(catalog),
+                    _ => Err(explain(Error::invalid("no catalog"), &self.name, &[])),
+                }
+            }),
         }
+    }
+
+    /// Opens the catalog to publish `path`. Creates the directory if it is missing, unless there is
+    /// nothing to publish.
+    pub fn create_for(&self, path: &Path) -> Result<Catalog> {
+        match kind_of(path) {
+            Kind::Table | Kind::Approximate | Kind::Collection | Kind::Damaged => {}
+            Kind::Missing => {
+                let message = "there is nothing to publish: name a table or a collection";
+                return Err(Error::new(ErrorKind::NotFound, message).in_file(path));
+            }
+            found => {
+                let message = format!(
+                    "this is {}; a catalog has tables and collections, and `firn log freeze` makes \
+                     a table of a log store",
+                    found.noun()
+                );
+                return Err(Error::invalid(message).in_file(path));
+            }
+        }
+        self.create()
     }
 
     /// Opens the catalog; creates the directory if it is missing.
     pub fn create(&self) -> Result<Catalog> {
         match self.url() {
             Some(url) => remote::open(url),
-            None => Catalog::create(&self.name),
+            None => Catalog::create(&self.name).map_err(|e| match kind_of(&self.name) {
+                Kind::Missing | Kind::Catalog | Kind::OtherDirectory => e,
+                found => {
+                    let message = format!("this is {}; choose another one", found.noun());
+                    Error::new(ErrorKind::AlreadyExists, message).in_file(&self.name)
+                }
+            }),
         }
     }
 

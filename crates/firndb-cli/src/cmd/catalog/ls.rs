@@ -7,6 +7,8 @@ use firndb::ErrorKind;
 use firndb::search::timestamp_to_text;
 use serde_json::json;
 
+/// List names, or the versions of a name.
+///
 /// List names with their newest versions, or all versions of a name.
 #[derive(clap::Args)]
 pub struct Args {

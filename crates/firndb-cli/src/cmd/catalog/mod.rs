@@ -9,6 +9,7 @@ mod publish;
 mod pull;
 mod rollback;
 mod show;
+mod stats;
 mod verify;
 mod watch;
 
@@ -25,32 +26,26 @@ pub use publish::publish;
 /// Commands on catalogs.
 #[derive(Subcommand)]
 pub enum Catalog {
-    /// List names, or the versions of a name.
-    Ls(ls::Args),
-    /// Show a version: what it is, where it comes from, its files.
+    #[command(visible_alias = "ls")]
+    List(ls::Args),
+    Stats(stats::Args),
     Show(show::Args),
-    /// Show what changed between two versions.
     Diff(diff::Args),
-    /// Publish a table or a collection as the next version of a name.
     Publish(publish::Args),
-    /// Publish the files of an old version as the next version.
     Rollback(rollback::Args),
-    /// Protect a version from `gc`, or stop protecting it.
     Pin(pin::Args),
-    /// Remove versions past their retention, and the files that only they name.
     Gc(gc::Args),
-    /// Write a version's table or collection into a directory.
     Pull(pull::Args),
     /// Check every byte of a version.
     Verify(verify::Args),
-    /// Keep the newest version in a directory and report each new one.
     Watch(watch::Args),
 }
 
 impl Catalog {
     pub fn run(&self, json: bool) -> Result<()> {
         match self {
-            Catalog::Ls(args) => ls::run(args, json),
+            Catalog::List(args) => ls::run(args, json),
+            Catalog::Stats(args) => stats::run(args, json),
             Catalog::Show(args) => show::run(args, json),
             Catalog::Diff(args) => diff::run(args, json),
             Catalog::Publish(args) => publish::run(args, json),
@@ -112,20 +107,20 @@ fn to_json(version: &Version) -> Json {
         "id": version.id,
         "parent": version.parent,
         "restores": version.restores,
-        "time": timestamp_to_text(version.time),
+        "published_at": timestamp_to_text(version.time),
         "kind": version.kind.name(),
         "statistics": version.statistics,
         "labels": labels,
         "files": version.files.len(),
-        "bytes": version.bytes(),
+        "size_bytes": version.bytes(),
     })
 }
 
 /// The result of a publication as JSON.
 fn published_to_json(published: &Published) -> Json {
     let mut shown = to_json(&published.version);
-    shown["files_sent"] = published.files_sent.into();
-    shown["bytes_sent"] = published.bytes_sent.into();
-    shown["files_repaired"] = published.files_repaired.into();
+    shown["sent_files"] = published.files_sent.into();
+    shown["sent_bytes"] = published.bytes_sent.into();
+    shown["repaired_files"] = published.files_repaired.into();
     shown
 }

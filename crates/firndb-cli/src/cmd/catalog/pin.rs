@@ -5,6 +5,8 @@ use crate::failure::Result;
 use crate::output::Out;
 use serde_json::json;
 
+/// Protect a version from `gc`, or stop protecting it.
+///
 /// Protect a version from `firn catalog gc` until it is unpinned.
 #[derive(clap::Args)]
 pub struct Args {

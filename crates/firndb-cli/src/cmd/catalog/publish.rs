@@ -3,13 +3,16 @@
 use super::{CatalogLocation, label, published_to_json};
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size, time};
 use firndb::catalog::{PublishOptions, Published};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Publish a table or a collection as the next version of a name. Files that the newest version
-/// already has are not sent again; on the same file system the rest is hard-linked.
+/// Publish a table or a collection as the next version of a name.
+///
+/// Files that the newest version already has are not sent again; on the same file system the rest
+/// is hard-linked.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -63,13 +66,19 @@ pub fn publish(
     verify: bool,
 ) -> firndb::Result<Published> {
     let bar = progress_bar(Some(0));
+    interrupt::says("no version was published");
+    let _step = interrupt::step();
     let progress = |sent, bytes| {
+        interrupt::unwind();
         bar.set_length(bytes);
         bar.set_position(sent);
     };
     let labels = labels.iter().cloned().collect();
     let options = PublishOptions::new().labels(labels).progress(&progress).verify(verify);
-    let published = catalog.create()?.publish(name, path, &options);
+    let published = catalog.create_for(path).and_then(|to| to.publish(name, path, &options));
     bar.finish_and_clear();
+    if published.is_ok() {
+        interrupt::says("the version is published");
+    }
     published
 }

@@ -5,8 +5,9 @@ use crate::failure::Result;
 use crate::output::Out;
 use firndb::catalog::PublishOptions;
 
-/// Publish the files of an old version as the next version. Readers move forward to it; the version
-/// that was newest stays in the history.
+/// Publish the files of an old version as the next version.
+///
+/// Readers move forward to it; the version that was newest stays in the history.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

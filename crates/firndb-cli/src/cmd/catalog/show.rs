@@ -21,7 +21,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         let files = version.files.iter().map(|file| {
             json!({
                 "name": file.name,
-                "bytes": file.bytes,
+                "size_bytes": file.bytes,
                 "content": file.content,
                 "blake3": file.blake3,
                 "since": file.since,

@@ -2,13 +2,18 @@
 
 use super::location::{Nearby, serve};
 use super::{CatalogLocation, to_json};
+use crate::cmd::load::parse_interval;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size};
 use firndb::catalog::{CatalogReader, ReaderOptions, ReaderStats, Share};
 use serde_json::json;
 use std::path::PathBuf;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
+/// Keep the newest version in a directory and report each new one.
+///
 /// Keep the newest version open, with its files in a directory, and report each new version and
 /// each failure. Ends with Ctrl-C, or after a number of versions.
 #[derive(clap::Args)]
@@ -18,11 +23,11 @@ pub struct Args {
     /// The name to watch.
     name: String,
     /// Directory for the files, for this reader alone: empty, missing, or that of an earlier watch.
+    #[arg(short = 'o', long = "output", value_name = "CACHE")]
     cache: PathBuf,
-    /// Polling interval in milliseconds; jittered by a quarter.
-    #[arg(long, default_value_t = 1000, value_name = "MS")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    every: u64,
+    /// Polling interval; jittered by a quarter.
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = parse_interval)]
+    every: Duration,
     /// Serve the files over HTTP to any client that can connect: to other readers, as their peer or
     /// as their catalog.
     #[arg(long, value_name = "HOST:PORT")]
@@ -50,13 +55,15 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let mut last_error = reader.stats().last_error.map(|error| firndb::redact(&error));
     last_error.iter().for_each(|error| report_failure(&reader, error));
     let (send, outcomes) = std::sync::mpsc::channel();
-    let watch = reader.watch(Duration::from_millis(args.every), move |outcome| {
+    let watch = reader.watch(args.every, move |outcome| {
         // The output pipe may be closed when the command ends.
         let _ = send.send(outcome.map(drop).map_err(|error| firndb::redact(&error.to_string())));
     });
+    interrupt::says("the files stay in the cache directory, for the next watch");
+    let step = interrupt::step();
     let mut seen = 1;
     while args.versions.is_none_or(|versions| seen < versions) {
-        match outcomes.recv() {
+        match outcomes.recv_timeout(POLL) {
             Ok(Ok(())) => {
                 seen += 1;
                 last_error = None;
@@ -68,12 +75,17 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
                 report_failure(&reader, &error);
                 last_error = Some(error);
             }
+            Err(RecvTimeoutError::Timeout) if !interrupt::is_stopped() => {}
             Err(_) => break,
         }
     }
     drop(watch);
-    Ok(())
+    drop(step);
+    Ok(interrupt::check()?)
 }
+
+/// Interval at which a signal is noticed.
+const POLL: Duration = Duration::from_millis(50);
 
 /// Reports why the newest version is not open.
 fn report_failure(reader: &CatalogReader, error: &str) {
@@ -91,7 +103,8 @@ fn report_version(reader: &CatalogReader, json: bool) -> Result<()> {
     let mut out = Out::new();
     if json {
         let mut line = to_json(now.version());
-        line["fetched"] = json!({ "files": stats.files, "bytes": stats.bytes });
+        line["fetched_files"] = json!(stats.files);
+        line["fetched_bytes"] = json!(stats.bytes);
         out.json(&line)?;
     } else {
         out.line(format!(

@@ -4,6 +4,7 @@
 
 use super::flights::{self, CORRECTED_CARRIER, CORRECTED_MONTH, CORRECTION};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size, thousands, time};
 use csv::{Reader as CsvReader, StringRecord, Writer as CsvWriter};
 use firndb::catalog::{Catalog, CatalogReader, Published, ReaderOptions};
@@ -63,6 +64,7 @@ fn remove_earlier(dir: &Path) -> Result<()> {
 pub fn run(out: &mut Out, csv: &Path, dir: &Path, bar: &ProgressBar, json: bool) -> Result<()> {
     let dir = dir.join("pipeline");
     remove_earlier(&dir)?;
+    let temporary = interrupt::temporary(&dir);
     let files = split(csv, &dir.join("feeds"))?;
     let start = Instant::now();
     let by_month = Partitioning::by_field("month");
@@ -87,7 +89,7 @@ pub fn run(out: &mut Out, csv: &Path, dir: &Path, bar: &ProgressBar, json: bool)
     } else {
         print(out, files.len(), took, &first, &second)?;
     }
-    drop(reader);
+    drop((reader, temporary));
     std::fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, e))?;
     if second.failed > 0 || flights != expected {
         let message = format!(
@@ -272,10 +274,10 @@ fn in_json(feeds: usize, took: Duration, second: &Second) -> serde_json::Value {
         "removed": second.applied.removed,
         "dirty": second.applied.dirty,
         "catalog_version": second.published.version.number,
-        "files_sent": second.published.files_sent,
-        "bytes_sent": second.published.bytes_sent,
-        "bytes_of_version": second.published.version.bytes(),
-        "seen_millis": second.seen.as_secs_f64() * 1e3,
+        "sent_files": second.published.files_sent,
+        "sent_bytes": second.published.bytes_sent,
+        "version_bytes": second.published.version.bytes(),
+        "seen_seconds": second.seen.as_secs_f64(),
         "feed_queries": second.queries,
         "feed_failed": second.failed,
     })

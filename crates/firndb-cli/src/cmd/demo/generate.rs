@@ -1,6 +1,7 @@
 //! Generates flights from a seed, for machines without a network: as many as the real ones, with
 //! the same columns, carriers and rough proportions.
 
+use crate::interrupt;
 use firndb::{Error, Result};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -69,6 +70,7 @@ pub fn flights_csv(cache: &Path, flights: u64) -> Result<PathBuf> {
     let fail = |e| Error::io("write", &csv, e);
     fs::create_dir_all(cache).map_err(fail)?;
     let temporary = csv.with_extension("csv.tmp");
+    let registered = interrupt::temporary(&temporary);
     let mut out = BufWriter::new(File::create(&temporary).map_err(fail)?);
     writeln!(out, "{HEADER}").map_err(fail)?;
     let mut random = Random(SEED);
@@ -84,6 +86,7 @@ pub fn flights_csv(cache: &Path, flights: u64) -> Result<PathBuf> {
     }
     out.into_inner().map_err(|e| fail(e.into_error()))?;
     fs::rename(&temporary, &csv).map_err(fail)?;
+    drop(registered);
     Ok(csv)
 }
 

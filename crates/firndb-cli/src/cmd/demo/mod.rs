@@ -10,6 +10,7 @@ mod swap;
 
 use super::load::progress_bar;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size, time};
 use firndb::search::{Collection, Reader};
 use firndb::{Error, ErrorKind};
@@ -17,6 +18,8 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+/// Build a collection of 336,776 flights, query it, and replace a part of it while it is read.
+///
 /// Run FirnDB on the 336,776 flights that left New York City in 2013.
 #[derive(clap::Args)]
 pub struct Args {
@@ -40,6 +43,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let csv = source(args, json)?;
     let dir = args.dir.join("flights");
     remove_earlier(&dir)?;
+    interrupt::says("the collection of the demo was removed; the flights stay");
+    let temporary = interrupt::temporary(&dir);
     let bar = progress_bar(csv.metadata().ok().map(|meta| meta.len()));
     let start = Instant::now();
     let (collection, mut rows) = flights::build(&csv, &dir, &bar)?;
@@ -62,6 +67,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     if !args.keep {
         std::fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, e))?;
     }
+    drop(temporary);
     Ok(out.finish()?)
 }
 
@@ -121,9 +127,9 @@ fn print_build(
         out.json(&json!({
             "documents": reader.len(),
             "partitions": partitions,
-            "bytes": bytes_of(reader),
+            "file_bytes": bytes_of(reader),
             "build_seconds": built.as_secs_f64(),
-            "open_micros": opening.as_secs_f64() * 1e6,
+            "open_seconds": opening.as_secs_f64(),
         }))?;
         return Ok(());
     }

@@ -117,11 +117,10 @@ pub fn run_all(out: &mut Out, reader: &Reader, dir: &str, json: bool) -> Result<
         let command = query.kind.command(dir);
         let answer = query.kind.answer(reader)?;
         if json {
-            let micros = answer.time.as_secs_f64() * 1e6;
             out.json(&json!({
                 "question": query.about,
                 "command": command,
-                "micros": micros,
+                "elapsed_seconds": answer.time.as_secs_f64(),
                 "answer": answer.json,
             }))?;
         } else {
@@ -226,7 +225,7 @@ fn deep(reader: &Reader, query: &Query, fields: &[&str]) -> Result<Answer> {
         time(by_skip),
         time(by_token)
     ));
-    answer.json["skip_micros"] = Json::from(by_skip.as_secs_f64() * 1e6);
+    answer.json["skip_seconds"] = Json::from(by_skip.as_secs_f64());
     Ok(answer)
 }
 

@@ -49,12 +49,12 @@ pub fn run(out: &mut Out, collection: &Collection, rows: &mut [Row], json: bool)
     if json {
         out.json(&json!({
             "replaced": name,
-            "seconds": elapsed.as_secs_f64(),
-            "average_before": old.avg,
-            "average_after": new.avg,
+            "elapsed_seconds": elapsed.as_secs_f64(),
+            "before_average": old.avg,
+            "after_average": new.avg,
             "queries": all + seen.failed,
-            "answered_before": count(&old),
-            "answered_after": count(&new),
+            "before_answers": count(&old),
+            "after_answers": count(&new),
             "wrong": wrong,
             "failed": seen.failed,
             "old_reader_undisturbed": kept,

@@ -2,8 +2,9 @@
 
 use super::key::key_of;
 use super::{open, publish};
-use crate::cmd::load::{Chosen, Load, Report, RowArgs};
+use crate::cmd::load::{Chosen, Load, Report, RowArgs, parse_share};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, thousands, time};
 use firndb::Error;
 use firndb::indexer::{Applied, Indexer, Removals};
@@ -12,7 +13,9 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Apply a feed: firn index apply flights united united.csv.gz --key flight,time_hour
+/// Apply a new version of a source's feed, or single changes, and publish what changed.
+///
+/// For example: firn index apply flights united united.csv.gz --key flight,time_hour
 ///
 /// The rows are the complete state of the source: documents of the source whose keys are not among
 /// them are removed. The feed is applied as a whole or not at all. A feed is refused if it would
@@ -57,6 +60,7 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
+    interrupt::says("the feed was not applied");
     let load = Load::new(&args.rows)?;
     let mut indexer = open(&args.dir, args.rows.memory)?;
     let (applied, report) = take(args, &mut indexer, load)?;
@@ -74,7 +78,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "repeated": applied.repeated,
             "skipped": report.skipped,
             "dirty": applied.dirty,
-            "seconds": took.as_secs_f64(),
+            "elapsed_seconds": took.as_secs_f64(),
             "published": done.as_ref().map(super::Done::to_json),
         }))?;
     } else {
@@ -129,11 +133,8 @@ fn take(args: &Args, indexer: &mut Indexer, load: Load) -> Result<(Applied, Repo
         None if is_meant => feed.removals(Removals::All),
         None => feed,
     };
-    Ok((feed.finish()?, report))
-}
-
-/// Parses a share, from 0 to 1.
-fn parse_share(text: &str) -> std::result::Result<f64, String> {
-    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| format!("`{text}` is not a share; write a number from 0 to 1, such as 0.8"))
+    let _step = interrupt::step();
+    let applied = feed.finish()?;
+    interrupt::says("the feed is applied, but not published: `firn index rebuild` publishes it");
+    Ok((applied, report))
 }

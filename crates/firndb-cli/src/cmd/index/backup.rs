@@ -1,14 +1,19 @@
 //! `firn index backup`: backs up an index into another directory, by hard links or copies.
 
 use super::open;
+use crate::cmd::load::parse_time;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, time};
+use crate::target::is_free;
 use firndb::ErrorKind;
 use firndb::indexer::Indexer;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// Make a backup of an index.
+///
 /// Make a backup of an index: hard links on the same file system, copies on another one. The backup
 /// can be opened like any index. The directory must be new or empty, or hold an earlier backup of
 /// this index, which is brought up to date.
@@ -20,11 +25,11 @@ pub struct Args {
     /// Directory of the index.
     dir: PathBuf,
     /// Directory of the backup.
-    #[arg(value_name = "BACKUP")]
+    #[arg(short = 'o', long = "output", value_name = "BACKUP")]
     to: PathBuf,
     /// How long to wait for a program that has the index open.
-    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
-    wait: u64,
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = parse_time)]
+    wait: Duration,
 }
 
 /// Interval between attempts to take the lock.
@@ -32,8 +37,18 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    let indexer = open_or_wait(&args.dir, Duration::from_secs(args.wait))?;
+    let indexer = open_or_wait(&args.dir, args.wait)?;
+    let (new, step) = match is_free(&args.to)? {
+        true => (Some(interrupt::new_directory(&args.to)), None),
+        false => (None, Some(interrupt::step())),
+    };
+    interrupt::says(match new.is_some() {
+        true => "no backup was made, and the index is unchanged",
+        false => "the directory holds the earlier backup or the new one; the index is unchanged",
+    });
     let made = indexer.backup(&args.to)?;
+    interrupt::says("the backup is complete");
+    drop((new, step));
     let dirty = indexer.status()?.dirty.len() as u64;
     indexer.close()?;
     let mut out = Out::new();
@@ -42,8 +57,9 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "partitions": made.partitions,
             "dirty": dirty,
             "segments": made.log.segments,
-            "kept": made.log.kept,
-            "copied": made.log.copied,
+            "kept_segments": made.log.kept,
+            "copied_segments": made.log.copied,
+            "elapsed_seconds": start.elapsed().as_secs_f64(),
         }))?;
     } else {
         let waiting = match dirty {

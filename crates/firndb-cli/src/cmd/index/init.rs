@@ -3,6 +3,7 @@
 use super::{Division, in_words};
 use crate::cmd::load::schema_from_file;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural};
 use crate::target::is_free;
 use firndb::indexer::{Indexer, Options, Partitioning};
@@ -10,7 +11,9 @@ use firndb::{Error, ErrorKind};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Create an index: firn index init flights --schema flights.toml --partition-by carrier
+/// Create an index: a directory that takes feeds, with a collection in it.
+///
+/// For example: firn index init flights --schema flights.toml --partition-by carrier
 ///
 /// `firn search build --infer flights.csv > flights.toml` writes a schema to start from.
 #[derive(clap::Args)]
@@ -32,6 +35,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let schema = schema_from_file(&args.schema)?;
     let division = args.division.partitioning();
     let division = division.unwrap_or_else(|| Partitioning::by_hash(DEFAULT_PARTITIONS));
+    interrupt::says("no index was made");
+    let new = interrupt::new_directory(&args.dir);
     let indexer = Indexer::open(&args.dir, schema, division, Options::default())?;
     let (fields, partitioning) = (indexer.schema().fields().len() as u64, indexer.partitioning());
     let mut out = Out::new();
@@ -50,6 +55,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         ))?;
     }
     indexer.close()?;
+    drop(new);
+    interrupt::says("the index is complete");
     Ok(out.finish()?)
 }
 

@@ -4,11 +4,14 @@ mod apply;
 mod backup;
 mod init;
 mod key;
+mod list;
 mod rebuild;
 mod status;
 
 use crate::cmd::catalog::CatalogLocation;
 use crate::failure::Result;
+use crate::interrupt;
+use crate::kinds::{Kind, explain};
 use crate::output::{plural, size, time};
 use clap::Subcommand;
 use firndb::catalog;
@@ -21,15 +24,20 @@ use std::time::{Duration, Instant};
 /// Commands on indexes.
 #[derive(Subcommand)]
 pub enum Index {
-    /// Create an index: a directory that takes feeds, with a collection in it.
     Init(init::Args),
-    /// Apply a new version of a source's feed, or single changes, and publish what changed.
     Apply(apply::Args),
-    /// Show sources, partitions, and what is not published yet.
-    Status(status::Args),
-    /// Rebuild what is not published yet, or everything, optionally with other partitions.
+    #[command(visible_alias = "status")]
+    Stats(status::Args),
+    #[command(visible_alias = "ls")]
+    List(list::Args),
+    /// Print the published documents as CSV, TSV or JSON lines.
+    Scan(crate::cmd::scan::Args),
+    /// Write the published documents into a file.
+    #[command(visible_alias = "dump")]
+    Export(crate::cmd::export::Args),
+    /// Check every byte of the log and of the collection.
+    Verify(crate::cmd::verify::Args),
     Rebuild(rebuild::Args),
-    /// Make a backup of an index.
     Backup(backup::Args),
 }
 
@@ -38,7 +46,11 @@ impl Index {
         match self {
             Index::Init(args) => init::run(args, json),
             Index::Apply(args) => apply::run(args, json),
-            Index::Status(args) => status::run(args, json),
+            Index::Stats(args) => status::run(args, json),
+            Index::List(args) => list::run(args, json),
+            Index::Scan(args) => crate::cmd::scan::run(args, json),
+            Index::Export(args) => crate::cmd::export::run(args, json),
+            Index::Verify(args) => crate::cmd::verify::run_on(args, &[Kind::Index], json),
             Index::Rebuild(args) => rebuild::run(args, json),
             Index::Backup(args) => backup::run(args, json),
         }
@@ -75,7 +87,7 @@ fn open(dir: &Path, memory: usize) -> firndb::Result<Indexer> {
     let indexer = opened.map_err(|e| match e.kind() {
         ErrorKind::NotFound => {
             let message = "there is no index here; `firn index init` makes one";
-            Error::new(ErrorKind::NotFound, message).in_file(dir)
+            explain(Error::new(ErrorKind::NotFound, message).in_file(dir), dir, &[Kind::Index])
         }
         ErrorKind::Locked => {
             let message = "another program has this index open: wait until it is done (the \
@@ -111,10 +123,12 @@ struct Done {
 /// Publishes what changed, then publishes to `CATALOG NAME` if that is given.
 fn publish(indexer: &mut Indexer, to: &[String]) -> firndb::Result<Done> {
     let start = Instant::now();
+    let _step = interrupt::step();
     let (published, version) = match to {
         [location, name] => indexer.publish_to(&CatalogLocation::new(location).create()?, name)?,
         _ => (indexer.publish()?, None),
     };
+    interrupt::says("the changes are applied and published");
     Ok(Done { published, version, took: start.elapsed() })
 }
 
@@ -125,9 +139,9 @@ impl Done {
             "rebuilt": self.published.rebuilt,
             "removed": self.published.removed,
             "documents": self.published.documents,
-            "bytes": self.published.bytes,
+            "built_bytes": self.published.bytes,
             "catalog_version": self.version.as_ref().map(|published| published.version.number),
-            "seconds": self.took.as_secs_f64(),
+            "elapsed_seconds": self.took.as_secs_f64(),
         })
     }
 

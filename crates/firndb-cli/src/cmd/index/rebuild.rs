@@ -3,10 +3,13 @@
 use super::{Division, open, publish};
 use crate::cmd::load::parse_size;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::Out;
 use std::path::PathBuf;
 
-/// Publish what changed: firn index rebuild flights; everything: ... --all; in 256 partitions: ...
+/// Rebuild what is not published yet, or everything, optionally with other partitions.
+///
+/// For example: firn index rebuild flights; everything: ... --all; in 256 partitions: ...
 /// --partitions 256
 #[derive(clap::Args)]
 pub struct Args {
@@ -26,9 +29,11 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
+    interrupt::says("the published collection is as it was; run the command again");
     let mut indexer = open(&args.dir, args.memory)?;
     let same = args.all.then(|| indexer.partitioning().clone());
     if let Some(partitioning) = args.division.partitioning().or(same) {
+        let _step = interrupt::step();
         indexer.repartition(partitioning)?;
     }
     let done = publish(&mut indexer, &args.publish)?;

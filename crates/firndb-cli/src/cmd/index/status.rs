@@ -1,4 +1,4 @@
-//! `firn index status`: shows sources, partitions, and what is not published yet.
+//! `firn index stats`: shows sources, partitions, and what is not published yet.
 
 use super::{in_words, open};
 use crate::failure::Result;
@@ -6,7 +6,9 @@ use crate::output::{Grid, Out, plural, size, thousands};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 
-/// Show an index: firn index status flights
+/// Show sources, partitions, and what is not published yet.
+///
+/// For example: firn index stats flights
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the index.
@@ -23,14 +25,15 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let mut out = Out::new();
     if json {
         let source = |(name, documents): &(String, u64)| -> Json {
-            json!({ "source": name, "documents": documents })
+            json!({ "name": name, "documents": documents })
         };
         out.json(&json!({
+            "kind": "index",
             "sources": status.sources.iter().map(source).collect::<Vec<_>>(),
             "dirty": status.dirty,
             "partitions": status.partitions,
             "documents": status.documents,
-            "bytes": status.bytes,
+            "file_bytes": status.bytes,
             "version": status.version,
             "log_bytes": status.log_bytes,
             "partition_by": partitioning.field(),

@@ -2,22 +2,28 @@
 
 use super::{open_to_read, open_to_write};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, time};
+use crate::target::is_free;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Make a backup of the store: hard links on the same file system, copies on another one. The
-/// backup can be opened like any store. The directory must be new or empty, or hold an earlier
-/// backup of this store that was not written to since, which is brought up to date. If the command
-/// is interrupted, the directory holds the old backup or the new one.
+/// Make a backup of the store, or bring one up to date.
+///
+/// For example: firn log backup users -o backup
+///
+/// The files are hard links on the same file system, copies on another one. The backup can be
+/// opened like any store. The directory must be new or empty, or hold an earlier backup of this
+/// store that was not written to since, which is brought up to date. If the command is interrupted,
+/// the directory holds the old backup or the new one.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store.
     #[arg(value_name = "STORE")]
     dir: PathBuf,
     /// Directory of the backup.
-    #[arg(value_name = "BACKUP")]
+    #[arg(short = 'o', long = "output", value_name = "BACKUP")]
     to: PathBuf,
     /// Afterwards read and check every record of the backup.
     #[arg(long)]
@@ -28,8 +34,20 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     let store = open_to_write(&args.dir)?;
     let keys = store.len();
+    // A new directory is removed; in that of an earlier backup the old backup stays complete.
+    let (new, step) = match is_free(&args.to)? {
+        true => (Some(interrupt::new_directory(&args.to)), None),
+        false => (None, Some(interrupt::step())),
+    };
+    interrupt::says(match new.is_some() {
+        true => "no backup was made, and the store is unchanged",
+        false => "the directory holds the earlier backup or the new one; the store is unchanged",
+    });
     let made = store.backup(&args.to)?;
+    interrupt::says("the backup is complete, but not verified");
+    drop(new);
     store.close()?;
+    drop(step);
     let verified = match args.verify {
         true => Some(open_to_read(&args.to)?.verify()?),
         false => None,
@@ -39,9 +57,10 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         out.json(&json!({
             "keys": keys,
             "segments": made.segments,
-            "kept": made.kept,
-            "copied": made.copied,
+            "kept_segments": made.kept,
+            "copied_segments": made.copied,
             "verified_records": verified.map(|verified| verified.records),
+            "elapsed_seconds": start.elapsed().as_secs_f64(),
         }))?;
     } else {
         let copied = match made.copied {

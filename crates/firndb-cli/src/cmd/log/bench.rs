@@ -5,6 +5,7 @@
 
 use crate::cmd::load::{parse_bytes, progress_bar};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Grid, Out, plural, size, thousands, time};
 use crate::target::check_new;
 use clap::builder::RangedU64ValueParser;
@@ -24,7 +25,7 @@ pub struct Args {
     /// Number of records to put.
     #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = at_least_one())]
     records: u32,
-    /// Bytes per value.
+    /// Bytes per value; a number without a unit is bytes.
     #[arg(long, default_value = "100", value_name = "SIZE", value_parser = parse_bytes)]
     value: usize,
     /// Number of gets, and of updates.
@@ -62,6 +63,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let temporary = std::env::temp_dir().join(format!("firn-log-bench-{}", std::process::id()));
     let dir = args.dir.as_ref().unwrap_or(&temporary);
     check_new(dir)?;
+    interrupt::says("the store of the benchmark was removed");
+    let store = interrupt::new_directory(dir);
     let bar = progress_bar(None);
     let measured = measure(args, dir, |what| bar.set_message(what));
     bar.finish_and_clear();
@@ -70,14 +73,15 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         measured.as_ref().map_or(Ok(()), |_| removed)?;
     }
     let (measured, facts) = measured?;
+    drop(store);
     let mut out = Out::new();
     if json {
         for Measured { name, count, per_second, times } in &measured {
-            let nanos = times.map(|time| time.as_nanos() as u64);
+            let seconds = times.map(|time| time.as_secs_f64());
             out.json(&json!({
-                "what": name, "count": count, "threads": args.threads, "per_second": per_second,
-                "median_ns": nanos[0], "p99_ns": nanos[1], "p999_ns": nanos[2],
-                "longest_ns": nanos[3],
+                "operation": name, "count": count, "threads": args.threads,
+                "per_second": per_second, "median_seconds": seconds[0], "p99_seconds": seconds[1],
+                "p999_seconds": seconds[2], "longest_seconds": seconds[3],
             }))?;
         }
         out.json(&facts.json())?;
@@ -106,18 +110,17 @@ struct Facts {
 
 impl Facts {
     fn json(&self) -> Json {
-        json!({
-            "what": "store",
+        json!({ "summary": {
             "index_bytes_per_key": self.index_per_key,
             "disk_bytes": self.disk,
             "live_bytes": self.live,
-            "reopen_ns": self.reopened.as_nanos() as u64,
-        })
+            "reopen_seconds": self.reopened.as_secs_f64(),
+        } })
     }
 
     fn text(&self) -> String {
         format!(
-            "index {:.1} bytes a key; {} live, {} on disk; opened again in {}",
+            "index {:.1} bytes per key; {} live, {} on disk; opened again in {}",
             self.index_per_key,
             size(self.live),
             size(self.disk),

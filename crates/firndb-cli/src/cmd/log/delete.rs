@@ -1,15 +1,20 @@
 //! `firn log delete`: removes keys.
 
-use super::{KeyForm, no_key, open_to_write};
+use super::{open_to_write, put_bytes};
+use crate::cmd::keys::KeyForm;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural};
 use firndb::log::WriteOptions;
-use serde_json::json;
+use serde_json::{Map, Value as Json, json};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Remove keys: firn log delete users alice bob. Exit code 3 if a key is missing; the others are
-/// removed all the same.
+/// Remove keys.
+///
+/// For example: firn log delete users alice bob
+///
+/// A key that is absent is reported, and is no error.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store.
@@ -32,24 +37,35 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     };
     let keys = keys?;
     let options = if args.sync { WriteOptions::sync() } else { WriteOptions::default() };
+    interrupt::says("no key was deleted");
+    let step = interrupt::step();
     let store = open_to_write(&args.dir)?;
-    let mut absent = Vec::new();
-    for key in &keys {
-        if !store.delete_with(key, options)? {
-            absent.push(key);
-        }
+    let mut was_there = Vec::with_capacity(keys.len());
+    for (done, key) in keys.iter().enumerate() {
+        interrupt::says(format!("{done} of {} were deleted", plural(keys.len() as u64, "key")));
+        interrupt::check()?;
+        was_there.push(store.delete_with(key, options)?);
     }
     store.close()?;
-    let deleted = keys.len() - absent.len();
+    interrupt::says("all keys were deleted");
+    drop(step);
+    let deleted = was_there.iter().filter(|was_there| **was_there).count();
+    let absent = keys.len() - deleted;
     let mut out = Out::new();
     if json {
-        out.json(&json!({ "deleted": deleted, "absent": absent.len() }))?;
+        for (key, was_there) in keys.iter().zip(was_there) {
+            let mut object = Map::new();
+            put_bytes(&mut object, "key", key);
+            object.insert("found".to_string(), Json::from(was_there));
+            out.json(&Json::Object(object))?;
+        }
+        out.json(&json!({ "summary": { "deleted": deleted, "absent": absent } }))?;
     } else {
-        out.line(format!("Deleted {}.", plural(deleted as u64, "key")))?;
+        let others = match absent {
+            0 => String::new(),
+            absent => format!("; {} not there", plural(absent as u64, "key")),
+        };
+        out.line(format!("Deleted {}{others}.", plural(deleted as u64, "key")))?;
     }
-    out.finish()?;
-    match absent.first() {
-        None => Ok(()),
-        Some(key) => Err(no_key(&args.dir, key).into()),
-    }
+    Ok(out.finish()?)
 }

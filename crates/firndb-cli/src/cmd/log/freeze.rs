@@ -2,20 +2,26 @@
 
 use super::open_to_read;
 use crate::cmd::load::progress_bar;
-use crate::cmd::table::Layout;
+use crate::cmd::table::{AnyBuilder, Approximation, Layout};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size, thousands, time};
 use crate::target::{Content, check_file};
 use firndb::Error;
 use firndb::log::Entry;
-use firndb::table::TableBuilder;
+use firndb::table::Duplicates;
 use serde_json::json;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Write all records into a table: firn log freeze users -o users.firn. The table appears under its
-/// name when it is complete, or not at all. Tables have no expiry: records that have expired are
-/// skipped, those that would expire later are kept, and the command reports the number of both.
+/// Write one snapshot of all records into a table.
+///
+/// For example: firn log freeze users -o users.firn
+///
+/// The table appears under its name when it is complete, or not at all. Tables have no expiry:
+/// records that have expired are skipped, those that would expire later are kept, and the command
+/// reports the number of both.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store.
@@ -26,6 +32,8 @@ pub struct Args {
     output: PathBuf,
     #[command(flatten)]
     layout: Layout,
+    #[command(flatten)]
+    approximation: Approximation,
     /// Replace a table of this name; no other file is replaced.
     #[arg(long)]
     force: bool,
@@ -35,7 +43,9 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     check_file(&args.output, Content::Table, args.force)?;
     let store = open_to_read(&args.dir)?;
-    let mut builder = TableBuilder::create_with(&args.output, args.layout.options()?)?;
+    interrupt::says("no table was written");
+    let mut builder =
+        AnyBuilder::create(&args.output, &args.layout, &args.approximation, Duplicates::Error, "")?;
     let bar = progress_bar(None);
     let snapshot = store.snapshot();
     let mut all = snapshot.iter();
@@ -56,7 +66,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     }
     let expired = all.expired();
     bar.set_message("writing");
-    let report = added.and_then(|()| builder.finish());
+    let report = added.and_then(|()| builder.finish(|_| ControlFlow::Continue(())));
     bar.finish_and_clear();
     let report = report?;
     let bytes = args.output.metadata().map_err(|e| Error::io("read", &args.output, e))?.len();
@@ -66,9 +76,9 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "records": report.records,
             "expired": expired,
             "without_expiry": expiring,
-            "raw_bytes": report.bytes,
-            "bytes": bytes,
-            "seconds": start.elapsed().as_secs_f64(),
+            "data_bytes": report.data_bytes,
+            "file_bytes": bytes,
+            "elapsed_seconds": start.elapsed().as_secs_f64(),
         }))?;
     } else {
         let mut notes = Vec::new();

@@ -1,6 +1,7 @@
 //! `firn log get`: prints the value of a key.
 
-use super::{KeyForm, no_key, open_to_read, put_bytes, put_expiry};
+use super::{no_key, open_to_read, put_bytes, put_expiry};
+use crate::cmd::keys::KeyForm;
 use crate::failure::Result;
 use crate::output::Out;
 use firndb::Error;
@@ -8,7 +9,11 @@ use serde_json::{Map, Value as Json};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Get the value of a key: firn log get users alice. Exit code 3 if the key is not there.
+/// Get the value of a key.
+///
+/// For example: firn log get users alice
+///
+/// Exit code 3 if the key is absent.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store.
@@ -25,27 +30,32 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    let key = match (&args.key, args.form.of_file()) {
-        (_, Some(key)) => key?,
-        (Some(key), None) => args.form.key(key)?,
-        (None, None) => return Err(Error::invalid("name a key").into()),
-    };
+    if args.raw && json {
+        let message = "--raw prints bytes and --json an object; choose one of them";
+        return Err(Error::invalid(message).into());
+    }
+    let key = args.form.one(args.key.as_deref())?;
     let store = open_to_read(&args.dir)?;
     let found = store.get_entry_with(&key, |entry| (entry.value.to_vec(), entry.expiry))?;
-    let (value, expiry) = found.ok_or_else(|| no_key(&args.dir, &key))?;
     let mut out = Out::new();
-    if args.raw {
-        out.bytes(&value)?;
-    } else if json {
+    if json {
         let mut object = Map::new();
         put_bytes(&mut object, "key", &key);
-        object.insert("found".to_string(), Json::from(true));
-        put_bytes(&mut object, "value", &value);
-        put_expiry(&mut object, expiry);
+        object.insert("found".to_string(), Json::from(found.is_some()));
+        if let Some((value, expiry)) = &found {
+            put_bytes(&mut object, "value", value);
+            put_expiry(&mut object, *expiry);
+        }
         out.json(&Json::Object(object))?;
-    } else {
-        out.bytes(&value)?;
-        out.line("")?;
+    } else if let Some((value, _)) = &found {
+        out.bytes(value)?;
+        if !args.raw {
+            out.line("")?;
+        }
     }
-    Ok(out.finish()?)
+    out.finish()?;
+    match found {
+        Some(_) => Ok(()),
+        None => Err(no_key(&args.dir, &key).into()),
+    }
 }

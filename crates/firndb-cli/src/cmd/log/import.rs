@@ -5,6 +5,8 @@ mod report;
 use super::open_to_write;
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
+use crate::interrupt;
+use crate::kinds::{Engine, Kind, kind_of};
 use crate::output::{Out, plural, size, time};
 use firndb::log::LogStore;
 use firndb::{Error, ErrorKind};
@@ -13,7 +15,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Import a directory of HaloDB: firn log import users --halodb /var/lib/users
+/// Import a directory of HaloDB.
+///
+/// For example: firn import /var/lib/users -o users
 ///
 /// The newest version of each key is imported; deleted keys stay deleted. If HaloDB crashed, an
 /// interrupted write at the end of its newest files is dropped, as HaloDB drops it, and reported.
@@ -23,12 +27,12 @@ use std::time::Instant;
 /// Memory: 20 to 40 bytes per key.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Directory of the store: a new or empty one, unless --add is given.
-    #[arg(value_name = "STORE")]
-    store: PathBuf,
     /// Directory of HaloDB 0.5 or HaloDB Revive (closed), or a snapshot of one. It is only read.
-    #[arg(long, required = true, value_name = "DIR")]
+    #[arg(value_name = "DIR")]
     halodb: PathBuf,
+    /// Directory of the store: a new or empty one, unless --add is given.
+    #[arg(short = 'o', long = "output", value_name = "STORE")]
+    store: PathBuf,
     /// What to do about records that are damaged or missing.
     #[arg(long, value_enum, default_value_t)]
     on_error: Damaged,
@@ -50,10 +54,12 @@ enum Damaged {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
+    check_engine(&args.halodb)?;
     let target = match args.add {
         true => args.store.clone(),
         false => target(&args.store, &args.halodb)?,
     };
+    interrupt::says("nothing was imported");
     let bar = progress_bar(None);
     bar.set_message("reading");
     let halodb = HaloDb::open_with(&args.halodb, |bytes| bar.inc(bytes));
@@ -66,6 +72,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     bar.set_message("writing");
     let filled = match args.add {
         true => open_to_write(&target).and_then(|store| {
+            interrupt::says("some of the records are in the store; importing again completes it");
             halodb.import_into(&store, |bytes| bar.inc(bytes))?;
             store.close()
         }),
@@ -73,6 +80,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     };
     bar.finish_and_clear();
     filled?;
+    interrupt::says("all records are imported");
     report::notes(halodb.report()).iter().for_each(|note| eprintln!("note: {note}"));
     if !args.add {
         leftovers(&target).iter().for_each(|left| {
@@ -101,6 +109,17 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         ))?;
     }
     Ok(out.finish()?)
+}
+
+/// `InvalidArgument` for a database of an engine that is not read.
+fn check_engine(dir: &Path) -> firndb::Result<()> {
+    match kind_of(dir) {
+        Kind::Foreign(Engine::HaloDb) | Kind::OtherDirectory | Kind::Missing => Ok(()),
+        found => {
+            let message = format!("this is {}; {}", found.noun(), found.advice(dir, "import"));
+            Err(Error::invalid(message).in_file(dir))
+        }
+    }
 }
 
 /// The path of the new store: it must be missing or an empty directory, and not inside the imported
@@ -137,6 +156,7 @@ fn new_store(
     fill: impl FnOnce(&LogStore) -> firndb::Result<()>,
 ) -> firndb::Result<()> {
     let staged = make_staged(path)?;
+    let temporary = interrupt::temporary(&staged);
     let made = LogStore::open(&staged).and_then(|store| {
         fill(&store)?;
         store.close()?;
@@ -146,6 +166,7 @@ fn new_store(
         let synced = std::fs::File::open(parent).and_then(|dir| dir.sync_all());
         synced.map_err(|e| Error::io("sync", parent, e))
     });
+    drop(temporary);
     if made.is_err() {
         // Report the first error.
         let _ = std::fs::remove_dir_all(&staged);

@@ -1,11 +1,14 @@
 //! `firn log load`: puts records from files.
 
-use super::{Writing, open_or_create, unescape};
-use crate::cmd::load::{self as rows, BadRows, RecordFormat, advance, progress_bar, read_records};
+use super::{StoreOptions, Writing, open_or_create, unescape};
+use crate::cmd::load::{
+    self as rows, BadRows, READING, RecordFormat, advance, progress_bar, read_records,
+};
 use crate::failure::{Failure, Result};
+use crate::interrupt;
 use crate::output::{Out, from_hex, plural, size, thousands, time};
 use clap::ValueEnum;
-use firndb::log::{Expiry, LogStore, WriteOptions};
+use firndb::log::{Expiry, LogStore, MAX_KEY, MAX_VALUE, WriteOptions};
 use firndb::{Error, ErrorKind};
 use firndb_arrow::avro::Decoder;
 use firndb_ingest::{
@@ -17,7 +20,9 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Put records: firn log load users users.csv.gz --key id
+/// Put records from text, CSV, JSON lines, Parquet, Arrow or Avro.
+///
+/// For example: firn log load users users.csv.gz --key id
 ///
 /// Records put before an error stay. When the command succeeds, all of them are durable. A row
 /// without a key is a bad row. Dumps record expiry times (`expires_at`): a record that has expired
@@ -31,34 +36,38 @@ pub struct Args {
     #[arg(default_value = "-", value_name = "INPUT")]
     inputs: Vec<PathBuf>,
     /// Format of the records; auto goes by the file's name, then by its first bytes.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(help_heading = READING, long, value_enum, default_value_t)]
     format: RecordFormat,
     /// The column that is the key [default: `key`, or `key_hex` in JSON lines].
-    #[arg(short, long, value_name = "COLUMN")]
+    #[arg(help_heading = READING, short, long, value_name = "COLUMN")]
     key: Option<String>,
     /// The columns that are the value [default: `value` or `value_hex` in JSON lines without --key,
     /// else all but the key]. One column is stored unchanged, several become a JSON object.
     #[arg(
+        help_heading = READING,
         long, value_delimiter = ',', value_name = "COLUMN,...", value_parser = ValueColumn::parse
     )]
     value: Vec<ValueColumn>,
     /// Make a JSON object of a single column too.
-    #[arg(long)]
+    #[arg(help_heading = READING, long)]
     record: bool,
     /// Separator of key and value in text; \t, \n, \0, \\ and \xHH are understood.
+    #[arg(help_heading = READING)]
     #[arg(short, long, default_value = "\\t", value_name = "TEXT", value_parser = separator)]
     separator: std::vec::Vec<u8>,
     /// Column separator of CSV and TSV, for example ';' or '\t' (default: by the format).
-    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
+    #[arg(help_heading = READING, long, value_name = "CHAR", value_parser = parse_delimiter)]
     delimiter: Option<u8>,
     /// Keys and values are in hexadecimal digits, two per byte.
-    #[arg(long)]
+    #[arg(help_heading = READING, long)]
     hex: bool,
     /// What to do about a row that cannot be used.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(help_heading = READING, long, value_enum, default_value_t)]
     on_error: OnError,
     #[command(flatten)]
     writing: Writing,
+    #[command(flatten)]
+    store: StoreOptions,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -102,7 +111,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let is_there = !crate::target::is_free(&args.dir)?;
     let mut loading = Loading {
         args,
-        store: is_there.then(|| open_or_create(&args.dir)).transpose()?,
+        store: is_there.then(|| open_or_create(&args.dir, &args.store)).transpose()?,
         bar: progress_bar(sizes.map(|sizes| sizes.iter().sum())),
         bad_rows: BadRows::new(match args.on_error {
             OnError::Stop => rows::OnError::Stop,
@@ -114,9 +123,15 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         expired: 0,
         bytes: 0,
     };
+    interrupt::says("nothing was put");
+    let step = interrupt::step();
     let loaded = inputs.iter().try_for_each(|input| loading.input(input));
     loading.bar.finish_and_clear();
     let closed = loading.store.take().map(LogStore::close);
+    drop(step);
+    if closed.is_some() {
+        interrupt::says(format!("the first {} are in the store", loading.put()));
+    }
     loaded.map_err(|error| {
         let note = match closed {
             Some(_) => format!("{} before the error are in the store", loading.put()),
@@ -127,7 +142,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     match closed {
         Some(closed) => closed?,
         // An input without rows creates an empty store; an input of bad rows alone creates none.
-        None if loading.rows == 0 => open_or_create(&args.dir)?.close()?,
+        None if loading.rows == 0 => open_or_create(&args.dir, &args.store)?.close()?,
         None => eprintln!("note: nothing was put, and no store was created"),
     }
     loading.bad_rows.print(loading.rows);
@@ -158,8 +173,8 @@ impl Loading<'_> {
                 "replaced": self.replaced,
                 "expired": self.expired,
                 "skipped": self.bad_rows.skipped,
-                "bytes": self.bytes,
-                "seconds": seconds,
+                "data_bytes": self.bytes,
+                "elapsed_seconds": seconds,
             }))?;
             return out.finish();
         }
@@ -185,7 +200,7 @@ impl Loading<'_> {
     fn store(&mut self) -> firndb::Result<&LogStore> {
         let store = match self.store.take() {
             Some(store) => store,
-            None => open_or_create(&self.args.dir)?,
+            None => open_or_create(&self.args.dir, &self.args.store)?,
         };
         Ok(self.store.insert(store))
     }
@@ -202,7 +217,8 @@ impl Loading<'_> {
             .values(args.value.clone())
             .record(args.record)
             .json_values(true)
-            .progress(advance(&self.bar));
+            .progress(advance(&self.bar))
+            .cancel(interrupt::flag());
         options.key = args.key.clone().or_else(|| has_header.then(|| "key".to_string()));
         // One reader per input: each has its own columns.
         let mut reader = read_records(std::slice::from_ref(input), options)?;
@@ -225,6 +241,9 @@ impl Loading<'_> {
             }
             if let (true, Some(store)) = (args.writing.sync, &self.store) {
                 store.sync()?;
+            }
+            if self.store.is_some() {
+                interrupt::says(format!("the first {} are in the store", self.put()));
             }
         }
         Ok(())
@@ -268,7 +287,7 @@ impl Loading<'_> {
         if records > 0 && records.is_multiple_of(MESSAGE_RECORDS) {
             let rate = records as f64 / self.bar.elapsed().as_secs_f64().max(1e-9);
             let (records, rate) = (thousands(records), thousands(rate as u64));
-            self.bar.set_message(format!("{records} records, {rate} a second"));
+            self.bar.set_message(format!("{records} records, {rate} per second"));
         }
         Ok(Ok(()))
     }
@@ -287,6 +306,14 @@ impl Loading<'_> {
             (None, Some(ttl)) => WriteOptions::new().ttl(ttl),
             (None, None) => WriteOptions::new(),
         };
+        if key.len() > MAX_KEY || value.len() > MAX_VALUE {
+            return Err(Error::invalid(format!(
+                "a key of {} bytes and a value of {} bytes; keys have at most {MAX_KEY}, values \
+                 {MAX_VALUE}",
+                key.len(),
+                value.len()
+            )));
+        }
         let is_over = expires.is_some_and(|at| at <= now());
         let store = self.store()?;
         if is_over {

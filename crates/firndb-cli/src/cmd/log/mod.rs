@@ -4,65 +4,64 @@ mod backup;
 mod bench;
 mod compact;
 mod delete;
-mod dump;
-mod form;
+mod export;
 mod freeze;
 mod get;
 mod import;
+mod list;
 mod load;
+mod mget;
+mod options;
 mod put;
 mod repair;
 mod restore;
 mod scan;
 mod stats;
 mod verify;
+mod writer;
 
+use super::load::parse_time;
 use super::table::{put_bytes, shown_key, unescape};
 use crate::failure::Result;
-use crate::output::from_hex;
+use crate::kinds::{Kind, explain, kind_of};
 use crate::target::is_free;
 use clap::Subcommand;
 use firndb::log::{Expiry, LogStore, Options, WriteOptions};
 use firndb::{Error, ErrorKind};
 use firndb_ingest::EXPIRES_AT;
 use serde_json::{Map, Value as Json};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
+
+use options::StoreOptions;
+
+pub use import::{Args as ImportArgs, run as import};
+pub use verify::verify;
 
 /// Commands on log stores.
 #[derive(Subcommand)]
 pub enum Log {
-    /// Set the value of a key; creates the store if it is missing.
+    #[command(visible_alias = "set")]
     Put(put::Args),
-    /// Get the value of a key.
     Get(get::Args),
-    /// Remove keys.
+    Mget(mget::Args),
+    #[command(visible_aliases = ["rm", "del"])]
     Delete(delete::Args),
-    /// Put records from text, CSV, JSON lines, Parquet, Arrow or Avro.
     Load(load::Args),
-    /// Write all records in a format that `load` reads.
-    Dump(dump::Args),
-    /// Show records, or keys alone.
     Scan(scan::Args),
-    /// Show keys, segments, sizes and how the store was opened.
+    #[command(visible_alias = "ls")]
+    List(list::Args),
+    #[command(visible_alias = "dump")]
+    Export(export::Args),
     Stats(stats::Args),
-    /// Rewrite the live records of partly stale segments and remove those segments.
     Compact(compact::Args),
-    /// Make a backup of the store, or bring one up to date.
     Backup(backup::Args),
-    /// Create a new store from a backup.
     Restore(restore::Args),
     /// Check every byte of a store.
-    Verify(verify::Args),
-    /// Save what is left of a damaged store into a new one.
+    Verify(super::verify::Args),
     Repair(repair::Args),
-    /// Import a directory of HaloDB.
     Import(import::Args),
-    /// Write one snapshot of all records into a table.
     Freeze(freeze::Args),
-    /// Measure puts, gets and updates in a new store.
     Bench(bench::Args),
 }
 
@@ -71,15 +70,17 @@ impl Log {
         match self {
             Log::Put(args) => put::run(args, json),
             Log::Get(args) => get::run(args, json),
+            Log::Mget(args) => mget::run(args, json),
             Log::Delete(args) => delete::run(args, json),
             Log::Load(args) => load::run(args, json),
-            Log::Dump(args) => dump::run(args, json),
             Log::Scan(args) => scan::run(args, json),
+            Log::List(args) => list::run(args, json),
+            Log::Export(args) => export::run(args, json),
             Log::Stats(args) => stats::run(args, json),
             Log::Compact(args) => compact::run(args, json),
             Log::Backup(args) => backup::run(args, json),
             Log::Restore(args) => restore::run(args, json),
-            Log::Verify(args) => verify::run(args, json),
+            Log::Verify(args) => super::verify::run_on(args, &[Kind::Log], json),
             Log::Repair(args) => repair::run(args, json),
             Log::Import(args) => import::run(args, json),
             Log::Freeze(args) => freeze::run(args, json),
@@ -90,7 +91,7 @@ impl Log {
 
 /// Opens a store for reading, while another program may be writing to it.
 fn open_to_read(dir: &Path) -> firndb::Result<LogStore> {
-    LogStore::open_read_only(dir)
+    LogStore::open_read_only(dir).map_err(|e| explain(e, dir, &[Kind::Log]))
 }
 
 /// Opens an existing store for writing.
@@ -103,12 +104,16 @@ fn existing() -> Options {
 }
 
 /// Opens a store for writing. Creates it if the directory is free or holds an unfinished creation.
-fn open_or_create(dir: &Path) -> firndb::Result<LogStore> {
+fn open_or_create(dir: &Path, options: &StoreOptions) -> firndb::Result<LogStore> {
     if is_free(dir)? || is_begun(dir)? {
-        return open_with(dir, Options::default());
+        return open_with(dir, options.apply(Options::default()));
     }
-    open_with(dir, existing()).map_err(|e| match e.kind() {
+    open_with(dir, options.apply(existing())).map_err(|e| match e.kind() {
         ErrorKind::NotFound => occupied(dir),
+        // Another store: nothing is put there.
+        ErrorKind::InvalidArgument if kind_of(dir) != Kind::Log => {
+            explain(occupied(dir), dir, &[Kind::Log])
+        }
         _ => e,
     })
 }
@@ -117,10 +122,10 @@ fn open_with(dir: &Path, options: Options) -> firndb::Result<LogStore> {
     LogStore::open_with(dir, options).map_err(|e| match e.kind() {
         ErrorKind::Locked => {
             let message = "another program has this store open for writing: wait until it closes \
-                           the store; `get`, `scan`, `dump` and `stats` work meanwhile";
+                           the store; `get`, `scan`, `export` and `stats` work meanwhile";
             Error::new(ErrorKind::Locked, message).in_file(dir)
         }
-        _ => e,
+        _ => explain(e, dir, &[Kind::Log]),
     })
 }
 
@@ -156,33 +161,6 @@ fn occupied(dir: &Path) -> Error {
     Error::new(ErrorKind::AlreadyExists, message).in_file(dir)
 }
 
-/// How keys are given.
-#[derive(clap::Args)]
-struct KeyForm {
-    /// Keys are given in hexadecimal digits, two per byte.
-    #[arg(long)]
-    hex: bool,
-    /// The key is the content of this file, byte by byte.
-    #[arg(long, value_name = "FILE", conflicts_with = "hex")]
-    file: Option<PathBuf>,
-}
-
-impl KeyForm {
-    /// Parses the key in an argument.
-    fn key(&self, text: &OsStr) -> firndb::Result<Vec<u8>> {
-        match self.hex {
-            true => from_hex(&text.to_string_lossy()),
-            false => Ok(text.as_bytes().to_vec()),
-        }
-    }
-
-    /// Reads the key from the file, if one is named.
-    fn of_file(&self) -> Option<firndb::Result<Vec<u8>>> {
-        let path = self.file.as_ref()?;
-        Some(std::fs::read(path).map_err(|e| Error::io("read", path, e)))
-    }
-}
-
 /// How records are written.
 #[derive(clap::Args)]
 struct Writing {
@@ -201,22 +179,6 @@ impl Writing {
     }
 }
 
-/// Parses a time such as `500ms`, `90s`, `15m`, `12h` or `7d`.
-fn parse_time(text: &str) -> std::result::Result<Duration, String> {
-    let wrong = || format!("`{text}` is not a time; write for example 90s, 15m, 12h or 7d");
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
-    let unit: u64 = match &text[digits..] {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return Err(wrong()),
-    };
-    number.checked_mul(unit).map(Duration::from_millis).ok_or_else(wrong)
-}
-
 /// Adds the expiry time of a record, if it has one.
 fn put_expiry(object: &mut Map<String, Json>, expiry: Expiry) {
     if let Some(time) = expiry.millis() {
@@ -228,18 +190,4 @@ fn put_expiry(object: &mut Map<String, Json>, expiry: Expiry) {
 fn no_key(dir: &Path, key: &[u8]) -> Error {
     let message = format!("there is no key {}", shown_key(key));
     Error::new(ErrorKind::NotFound, message).in_file(dir)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(parse_time("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(parse_time("7d"), Ok(Duration::from_secs(7 * 86_400)));
-        for wrong in ["", "5", "h", "-1s", "1w", "99999999999999999d"] {
-            assert!(parse_time(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -1,7 +1,9 @@
 //! `firn log put`: sets the value of a key.
 
-use super::{KeyForm, Writing, open_or_create, put_bytes, put_expiry, shown_key};
+use super::{StoreOptions, Writing, open_or_create, put_bytes, put_expiry, shown_key};
+use crate::cmd::keys::KeyForm;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, from_hex, size};
 use firndb::Error;
 use firndb::log::{MAX_KEY, MAX_VALUE};
@@ -12,7 +14,9 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Set the value of a key: firn log put users alice 'Alice Liddell'
+/// Set the value of a key; creates the store if it is missing.
+///
+/// For example: firn log put users alice 'Alice Liddell'
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store; it is created if it is missing.
@@ -31,20 +35,26 @@ pub struct Args {
     value_file: Option<PathBuf>,
     #[command(flatten)]
     writing: Writing,
+    #[command(flatten)]
+    store: StoreOptions,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let (key, value) = args.record()?;
-    let store = open_or_create(&args.dir)?;
+    interrupt::says("nothing was put");
+    let step = interrupt::step();
+    let store = open_or_create(&args.dir, &args.store)?;
     store.put_with(&key, &value, args.writing.options())?;
+    interrupt::says("the record is in the store");
     // A record that expires at once has no expiry time to show.
     let expiry = store.expiry(&key)?.unwrap_or_default();
     store.close()?;
+    drop(step);
     let mut out = Out::new();
     if json {
         let mut object = Map::new();
         put_bytes(&mut object, "key", &key);
-        object.insert("bytes".to_string(), Json::from(value.len()));
+        object.insert("value_bytes".to_string(), Json::from(value.len()));
         put_expiry(&mut object, expiry);
         out.json(&Json::Object(object))?;
     } else {

@@ -2,6 +2,7 @@
 
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, time};
 use crate::target::check_new;
 use firndb::log::LogStore;
@@ -9,6 +10,8 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
+/// Save what is left of a damaged store into a new one.
+///
 /// Save every intact record into a new store; the damaged one is not changed. A key whose newest
 /// record is lost gets the value of its previous record, if that is still present.
 #[derive(clap::Args)]
@@ -17,7 +20,7 @@ pub struct Args {
     #[arg(value_name = "STORE")]
     dir: PathBuf,
     /// Directory of the new store; it must be missing or empty.
-    #[arg(long, required_unless_present = "dry_run", value_name = "DIR")]
+    #[arg(short = 'o', long = "output", required_unless_present = "dry_run", value_name = "DIR")]
     to: Option<PathBuf>,
     /// Report what would be saved, and write nothing.
     #[arg(long)]
@@ -27,6 +30,8 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     args.to.as_deref().map_or(Ok(()), check_new)?;
+    interrupt::says("nothing was saved, and the damaged store is unchanged");
+    let new = args.to.as_deref().filter(|_| !args.dry_run).map(interrupt::new_directory);
     let bar = progress_bar(Some(0));
     let progress = |done, all| {
         bar.set_length(all);
@@ -38,6 +43,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     };
     bar.finish_and_clear();
     let repaired = repaired?;
+    drop(new);
+    interrupt::says("the new store is complete");
     for (file, offset, bytes) in &repaired.dropped {
         let bytes = plural(*bytes, "byte");
         let what = if args.dry_run { "would be" } else { "were" };
@@ -47,16 +54,16 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     }
     let mut out = Out::new();
     if json {
-        let dropped = repaired
-            .dropped
-            .iter()
-            .map(|(file, offset, bytes)| json!({ "file": file, "offset": offset, "bytes": bytes }));
+        let dropped = repaired.dropped.iter().map(|(file, offset, bytes)| {
+            json!({ "file": file, "offset": offset, "dropped_bytes": bytes })
+        });
         let dropped: Vec<_> = dropped.collect();
         out.json(&json!({
             "keys": repaired.keys,
             "records": repaired.records,
             "dropped": dropped,
             "dry_run": args.dry_run,
+            "elapsed_seconds": start.elapsed().as_secs_f64(),
         }))?;
     } else {
         let dir = args.to.as_ref().filter(|_| !args.dry_run).unwrap_or(&args.dir);

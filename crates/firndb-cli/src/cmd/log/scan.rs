@@ -1,50 +1,61 @@
 //! `firn log scan`: prints records as a table or as lines.
 
-use super::form::Form;
+use super::writer::EntryWriter;
 use super::{open_to_read, unescape};
+use crate::cmd::formats::FileFormat;
+use crate::cmd::table::Form;
 use crate::failure::Result;
 use crate::output::{Out, STDOUT};
-use firndb_ingest::{RecordWriter, RecordWriterOptions};
+use firndb_ingest::RecordWriterOptions;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Show records, in their order on disk.
+/// Print records.
+///
+/// Print records, in their order on disk.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store.
     #[arg(value_name = "STORE")]
     dir: PathBuf,
-    /// Maximum number of records shown.
+    /// Maximum number of records printed.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Show records whose keys have this prefix. All records are read.
+    /// Print records whose keys have this prefix. All records are read.
     #[arg(long, value_name = "TEXT")]
     prefix: Option<OsString>,
-    /// Show keys alone.
+    /// Print keys alone.
     #[arg(long)]
     keys_only: bool,
     /// Format of the records; --json is short for jsonl.
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, value_enum, default_value_t)]
     format: Form,
     /// Separator of key and value in text; \t, \n, \0, \\ and \xHH are understood.
     #[arg(short, long, default_value = "\\t", value_name = "TEXT", value_parser = unescape)]
     separator: std::vec::Vec<u8>,
-    /// Show keys and values in hexadecimal digits.
+    /// Print keys and values in hexadecimal digits.
     #[arg(long)]
     hex: bool,
 }
 
+impl Args {
+    /// The arguments that print keys alone.
+    pub fn keys(dir: &Path, limit: Option<u64>, prefix: Option<OsString>, hex: bool) -> Args {
+        let (format, separator) = (Form::Text, b"\t".to_vec());
+        Args { dir: dir.to_path_buf(), limit, prefix, keys_only: true, format, separator, hex }
+    }
+}
+
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let store = open_to_read(&args.dir)?;
-    let form = if json { Form::Jsonl } else { args.format };
+    let format = if json { FileFormat::Jsonl } else { args.format.format() };
     let options = RecordWriterOptions::default()
-        .format(form.of(None))
         .separator(args.separator.clone())
         .hex(args.hex)
         .exact(false)
         .keys_only(args.keys_only);
-    let mut records = RecordWriter::new(Out::new(), STDOUT, options)?;
+    let mut records = EntryWriter::new(Out::new(), STDOUT.as_ref(), format, options)?;
     let prefix = args.prefix.as_ref().map_or(&b""[..], |prefix| prefix.as_bytes());
     let mut left = args.limit.unwrap_or(u64::MAX);
     let snapshot = store.snapshot();

@@ -24,6 +24,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let mut out = Out::new();
     if json {
         out.json(&json!({
+            "kind": "log store",
             "keys": stats.keys,
             "segments": stats.segments,
             "disk_bytes": stats.disk_bytes,
@@ -31,7 +32,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "index_bytes": stats.index_bytes,
             "append_mode": stats.append_mode.name(),
             "recovery": {
-                "seconds": recovery.seconds,
+                "elapsed_seconds": recovery.seconds,
                 "scanned_segments": recovery.scanned_segments,
                 "hinted_segments": recovery.hinted_segments,
             },

@@ -1,36 +1,30 @@
-//! `firn log verify`: reads and checks every record of a store.
+//! Reads and checks every record of a store.
 
 use super::open_to_read;
 use crate::failure::Result;
 use crate::output::{Out, plural, size, time};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Instant;
 
-/// Check every byte of a store. Exit code 0 if all is well, 6 if something is corrupt.
-#[derive(clap::Args)]
-pub struct Args {
-    /// Directory of the store.
-    #[arg(value_name = "STORE")]
-    dir: PathBuf,
-}
-
-pub fn run(args: &Args, json: bool) -> Result<()> {
+/// Verifies a store and reports what was checked.
+pub fn verify(dir: &Path, json: bool) -> Result<()> {
     let start = Instant::now();
-    let store = open_to_read(&args.dir)?;
+    let store = open_to_read(dir)?;
     let (checked, keys) = (store.verify()?, store.len());
     let mut out = Out::new();
     if json {
         out.json(&json!({
+            "files": checked.files,
+            "file_bytes": checked.bytes,
             "keys": keys,
             "records": checked.records,
-            "segments": checked.files,
-            "bytes": checked.bytes,
+            "elapsed_seconds": start.elapsed().as_secs_f64(),
         }))?;
     } else {
         out.line(format!(
             "{}: {}, {} in {}, {} checked in {}, all well",
-            args.dir.display(),
+            dir.display(),
             plural(keys, "key"),
             plural(checked.records, "record"),
             plural(checked.files, "segment"),

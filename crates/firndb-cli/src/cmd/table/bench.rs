@@ -84,16 +84,16 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 }
 
 fn as_json(measured: &Measured, args: &Args) -> Json {
-    let nanos = |i: usize| measured.times.map(|times| times[i].as_nanos() as u64);
+    let seconds = |i: usize| measured.times.map(|times| times[i].as_secs_f64());
     json!({
-        "gets": measured.name,
+        "operation": measured.name,
         "count": args.gets,
         "threads": args.threads,
         "per_second": measured.per_second,
-        "median_ns": nanos(0),
-        "p99_ns": nanos(1),
-        "p999_ns": nanos(2),
-        "longest_ns": nanos(3),
+        "median_seconds": seconds(0),
+        "p99_seconds": seconds(1),
+        "p999_seconds": seconds(2),
+        "longest_seconds": seconds(3),
     })
 }
 

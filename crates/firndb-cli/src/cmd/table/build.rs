@@ -1,13 +1,17 @@
 //! `firn table build`: builds a table from files; it appears when it is complete, or not at all.
 
-use super::{Layout, check, unescape};
+use super::builder::Built;
+use super::{AnyBuilder, Approximation, Layout, check, unescape};
 use crate::cmd::catalog::{CatalogLocation, publish};
-use crate::cmd::load::{BadRows, OnError, RecordFormat, advance, progress_bar, read_records};
+use crate::cmd::load::{
+    BadRows, OnError, READING, RecordFormat, advance, progress_bar, read_records,
+};
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::{Out, plural, size, thousands, time};
 use crate::target::{Content, check_file};
 use clap::ValueEnum;
-use firndb::table::{BuildOptions, BuildReport, Duplicates, Progress, TableBuilder};
+use firndb::table::{Duplicates, Progress};
 use firndb::{Error, ErrorKind};
 use firndb_ingest::{
     DataFiles, Encoding, Input, RecordOptions, RecordReader, ValueColumn, expand, origin_name,
@@ -15,56 +19,61 @@ use firndb_ingest::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Build a table: firn table build -i users.csv.gz --key id -o users.firn
+/// Build a table from text, CSV, JSON lines, Parquet, Arrow or Avro.
+///
+/// For example: firn table build users.csv.gz --key id -o users.firn
 #[derive(clap::Args)]
 pub struct Args {
     /// Files, directories of files, or `-` for standard input; gzip and zstd are decompressed.
-    #[arg(short, long, required = true, num_args = 1.., value_name = "INPUT")]
+    #[arg(required_unless_present = "input", value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+    /// The same, for command lines of BSDB.
+    #[arg(short, long, num_args = 1.., hide = true, value_name = "INPUT")]
     input: Vec<PathBuf>,
     /// The table to write.
     #[arg(short, long, value_name = "TABLE")]
     output: PathBuf,
     /// Format of the records; auto goes by the file's name, then by its first bytes.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(help_heading = READING, long, value_enum, default_value_t)]
     format: RecordFormat,
     /// The column that is the key; required for every format but text.
-    #[arg(short, long, value_name = "COLUMN")]
+    #[arg(help_heading = READING, short, long, value_name = "COLUMN")]
     key: Option<String>,
     /// The columns that are the value (default: all others). One column is stored unchanged,
     /// several become a record. In CSV and JSON lines a type can be named: boolean, long, double,
     /// string, json.
     #[arg(
+        help_heading = READING,
         long, value_delimiter = ',', value_name = "COLUMN[:TYPE]", value_parser = ValueColumn::parse
     )]
     value: Vec<ValueColumn>,
     /// Make a record of a single column too.
-    #[arg(long)]
+    #[arg(help_heading = READING, long)]
     record: bool,
     /// Separator of key and value in text; \t, \0, \\ and \xHH are understood [default: " "].
-    #[arg(short, long, value_name = "TEXT", value_parser = separator)]
+    #[arg(help_heading = READING, short, long, value_name = "TEXT", value_parser = separator)]
     separator: Option<std::vec::Vec<u8>>,
     /// Column separator of CSV and TSV, for example ';' or '\t' (default: by the format).
-    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
+    #[arg(help_heading = READING, long, value_name = "CHAR", value_parser = parse_delimiter)]
     delimiter: Option<u8>,
     /// Encoding of text, by its name on the web (latin1, utf-16le, gbk, ...); text is converted to
     /// UTF-8. By default bytes are taken unchanged.
-    #[arg(short, long, value_name = "NAME", value_parser = encoding)]
+    #[arg(help_heading = READING, short, long, value_name = "NAME", value_parser = encoding)]
     encoding: Option<&'static Encoding>,
     /// What to do about a row that cannot be used.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(help_heading = READING, long, value_enum, default_value_t)]
     on_error: OnError,
     /// What to do about a key that occurs twice.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(help_heading = READING, long, value_enum, default_value_t)]
     duplicates: Twice,
     #[command(flatten)]
     layout: Layout,
+    #[command(flatten)]
+    approximation: Approximation,
     /// Replace a table of this name; no other file is replaced.
     #[arg(long)]
     force: bool,
@@ -104,20 +113,22 @@ fn encoding(name: &str) -> std::result::Result<&'static Encoding, String> {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    let inputs = expand(&args.input, DataFiles::Records)?;
+    interrupt::says("nothing was written");
+    let inputs = expand(&[&args.inputs[..], &args.input].concat(), DataFiles::Records)?;
     args.check(&inputs)?;
     let work = Work {
         names: inputs.iter().map(Input::name).collect(),
         options: args.record_options(),
-        stop: interrupts()?,
         inputs,
     };
     let (report, read, skipped) = build(args, &work)?;
     if args.verify_input {
+        interrupt::says("the table is built, but not compared");
         check::run(&args.output, &work, &report)?;
     }
     let published = match &args.publish[..] {
         [location, name] => {
+            interrupt::says("the table is complete, but not published");
             Some(publish(&CatalogLocation::new(location), name, &args.output, &[], false)?)
         }
         _ => None,
@@ -131,11 +142,11 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "duplicates": report.duplicates,
             "rows": read,
             "skipped": skipped,
-            "raw_bytes": report.bytes,
-            "bytes": bytes,
-            "spilled": report.spilled,
+            "data_bytes": report.data_bytes,
+            "file_bytes": bytes,
+            "spilled_bytes": report.spilled_bytes,
             "verified": args.verify_input,
-            "seconds": start.elapsed().as_secs_f64(),
+            "elapsed_seconds": start.elapsed().as_secs_f64(),
         }))?;
     } else {
         let twice = match report.duplicates {
@@ -164,8 +175,6 @@ pub struct Work {
     /// Names of the inputs, for messages.
     pub names: Vec<String>,
     pub options: RecordOptions,
-    /// Set by a signal that ends the command.
-    pub stop: Arc<AtomicBool>,
 }
 
 impl Work {
@@ -173,44 +182,23 @@ impl Work {
     pub fn read(&self) -> firndb::Result<(RecordReader, ProgressBar)> {
         let sizes: Option<Vec<u64>> = self.inputs.iter().map(|input| input.size()).collect();
         let bar = progress_bar(sizes.map(|sizes| sizes.iter().sum()));
-        let options = self.options.clone().progress(advance(&bar)).cancel(self.stop.clone());
+        let options = self.options.clone().progress(advance(&bar)).cancel(interrupt::flag());
         Ok((read_records(&self.inputs, options)?, bar))
     }
-}
-
-/// Returns a flag that Ctrl-C or a closing terminal sets, so that a build can remove its temporary
-/// files. The second Ctrl-C ends the program at once.
-fn interrupts() -> firndb::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
-    for signal in signals {
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
-            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
-            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot handle signals: {e}")))?;
-    }
-    Ok(stop)
-}
-
-/// Whether the process was started with this signal ignored, as `nohup` does; it stays ignored.
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    mask & 1 << (signal - 1) != 0
 }
 
 /// Rows between two updates of the bar's message.
 const MESSAGE_ROWS: u64 = 1 << 14;
 
 /// Reads all inputs and writes the table. Returns the report, and the rows read and skipped.
-fn build(args: &Args, work: &Work) -> Result<(BuildReport, u64, u64)> {
-    let (mut reader, bar) = work.read().map_err(nothing_written)?;
-    let mut builder = TableBuilder::create_with(&args.output, args.options(reader.schema())?)?;
+fn build(args: &Args, work: &Work) -> Result<(Built, u64, u64)> {
+    let (mut reader, bar) = work.read()?;
+    let mut builder = args.builder(reader.schema())?;
     let names = work.names.clone();
     builder.name_origins(move |origin| origin_name(origin, &names));
     let (mut rows, mut bad_rows) = (0, BadRows::new(args.on_error));
     let mut add_all = || -> firndb::Result<()> {
-        while let Some(batch) = reader.next_batch().map_err(nothing_written)? {
+        while let Some(batch) = reader.next_batch()? {
             let before: u64 = rows;
             for bad in batch.bad_rows() {
                 rows += 1;
@@ -242,28 +230,15 @@ fn build(args: &Args, work: &Work) -> Result<(BuildReport, u64, u64)> {
     // records are written: a file created while the end is written and synced is still replaced.
     args.check_free()?;
     let mut taken = Ok(());
-    let report = builder.finish_with(|Progress { done, total, .. }| {
+    let built = builder.finish(|Progress { done, total, .. }| {
         bar.set_length(total);
         bar.set_position(done);
         taken = args.check_free();
-        match taken.is_err() || work.stop.load(Ordering::Relaxed) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        if taken.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     bar.finish_and_clear();
     taken?;
-    Ok((report?, rows, bad_rows.skipped))
-}
-
-/// Replaces the error of an interrupted command by one that says that nothing was written.
-fn nothing_written(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Cancelled => {
-            Error::new(ErrorKind::Cancelled, "interrupted: nothing was written")
-        }
-        _ => error,
-    }
+    Ok((built?, rows, bad_rows.skipped))
 }
 
 /// A progress bar over records, with their rate and the remaining time.
@@ -334,12 +309,12 @@ impl Args {
         options
     }
 
-    fn options(&self, schema: &str) -> firndb::Result<BuildOptions> {
+    fn builder(&self, schema: &str) -> firndb::Result<AnyBuilder> {
         let duplicates = match self.duplicates {
             Twice::Error => Duplicates::Error,
             Twice::First => Duplicates::First,
             Twice::Last => Duplicates::Last,
         };
-        Ok(self.layout.options()?.duplicates(duplicates).value_schema(schema))
+        AnyBuilder::create(&self.output, &self.layout, &self.approximation, duplicates, schema)
     }
 }

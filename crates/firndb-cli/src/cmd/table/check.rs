@@ -1,10 +1,11 @@
 //! `--verify-input`: reads the inputs again, and looks up each record in the table.
 
 use super::build::Work;
-use super::shown_key;
+use super::builder::Built;
+use super::{open_any, shown_key};
 use crate::failure::Result;
 use crate::output::{plural, thousands};
-use firndb::table::{Access, BuildReport, MAX_KEY, MAX_VALUE, Table};
+use firndb::table::{Access, MAX_KEY, MAX_VALUE};
 use firndb::{Error, ErrorKind};
 use firndb_ingest::origin_name;
 use std::path::Path;
@@ -13,8 +14,8 @@ use std::path::Path;
 ///
 /// Of several records with one key the table keeps one: the others, which the build counted, may
 /// have other values.
-pub fn run(path: &Path, work: &Work, report: &BuildReport) -> Result<()> {
-    let table = Table::open_with(path, Access::Map)?;
+pub fn run(path: &Path, work: &Work, report: &Built) -> Result<()> {
+    let table = open_any(path, Access::Map)?;
     let (mut reader, bar) = work.read()?;
     let (mut records, mut replaced) = (0, 0);
     let mut compare = || -> firndb::Result<()> {
@@ -43,12 +44,7 @@ pub fn run(path: &Path, work: &Work, report: &BuildReport) -> Result<()> {
     };
     let compared = compare();
     bar.finish_and_clear();
-    compared.map_err(|e| match e.kind() {
-        ErrorKind::Cancelled => {
-            Error::new(ErrorKind::Cancelled, "interrupted: the table is built, but not compared")
-        }
-        _ => e,
-    })?;
+    compared?;
     if records != report.records + report.duplicates {
         let message = format!(
             "the inputs have {} now, and had {} when the table was built",

@@ -2,43 +2,50 @@
 
 mod bench;
 mod build;
+mod builder;
 mod check;
+mod export;
 mod get;
 mod layout;
+mod list;
 mod mget;
 mod scan;
 mod stats;
-mod verify;
+mod writer;
 
-pub use layout::Layout;
+pub use builder::AnyBuilder;
+pub use layout::{Approximation, Layout};
+pub use scan::Form;
 
+use super::verify;
 use crate::failure::Result;
+use crate::interrupt;
+use crate::kinds::{Kind, explain, kind_of};
 use crate::output::from_hex;
 use clap::{Subcommand, ValueEnum};
 use firndb::Error;
-use firndb::table::{self, Access};
+use firndb::table::{self, Access, ApproximateTable};
 use firndb_arrow::avro::Decoder;
-pub(super) use firndb_ingest::value::{put_bytes, shown_key};
+pub use firndb_ingest::value::{put_bytes, shown_key};
 use serde_json::{Map, Value as Json};
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// Commands on tables.
 #[derive(Subcommand)]
 pub enum Table {
-    /// Build a table from text, CSV, JSON lines, Parquet, Arrow or Avro.
     Build(build::Args),
-    /// Get the value of a key.
     Get(get::Args),
-    /// Get the values of many keys.
     Mget(mget::Args),
-    /// Write all records, or the first of them.
     Scan(scan::Args),
-    /// Show size, options and lengths of a table.
+    #[command(visible_alias = "ls")]
+    List(list::Args),
+    #[command(visible_alias = "dump")]
+    Export(export::Args),
     Stats(stats::Args),
     /// Check every byte of a table.
     Verify(verify::Args),
-    /// Measure gets of random present and absent keys.
     Bench(bench::Args),
 }
 
@@ -49,8 +56,10 @@ impl Table {
             Table::Get(args) => get::run(args, json),
             Table::Mget(args) => mget::run(args, json),
             Table::Scan(args) => scan::run(args, json),
+            Table::List(args) => list::run(args, json),
+            Table::Export(args) => export::run(args, json),
             Table::Stats(args) => stats::run(args, json),
-            Table::Verify(args) => verify::run(args, json),
+            Table::Verify(args) => verify::run_on(args, &[Kind::Table, Kind::Approximate], json),
             Table::Bench(args) => bench::run(args, json),
         }
     }
@@ -77,23 +86,94 @@ enum How {
 }
 
 impl Source {
-    fn open(&self) -> firndb::Result<table::Table> {
-        let access = match self.access {
+    fn access(&self) -> Access {
+        match self.access {
             How::Map => Access::Map,
             How::Buffered => Access::Buffered,
             How::Direct => Access::Direct,
             How::Resident => Access::Resident,
-        };
-        open(&self.path, access)
+        }
+    }
+
+    /// Opens a table with keys.
+    fn open(&self) -> firndb::Result<table::Table> {
+        if kind_of(&self.path) == Kind::Approximate {
+            let message = "this is an approximate table, which does not store its keys; `get`, \
+                           `mget`, `stats` and `verify` work";
+            return Err(Error::invalid(message).in_file(&self.path));
+        }
+        open(&self.path, self.access())
+    }
+
+    /// Opens a table of either kind.
+    fn open_any(&self) -> firndb::Result<AnyTable> {
+        open_any(&self.path, self.access())
+    }
+}
+
+/// Opens a table of either kind.
+fn open_any(path: &Path, access: Access) -> firndb::Result<AnyTable> {
+    Ok(match kind_of(path) {
+        Kind::Approximate => {
+            AnyTable::Approximate(Box::new(ApproximateTable::open_with(path, access)?))
+        }
+        _ => AnyTable::Exact(Box::new(open(path, access)?)),
+    })
+}
+
+/// A table of either kind.
+enum AnyTable {
+    Exact(Box<table::Table>),
+    /// Its keys are not stored: an absent key may be found.
+    Approximate(Box<ApproximateTable>),
+}
+
+impl AnyTable {
+    fn shown(&self) -> firndb::Result<Shown> {
+        match self {
+            AnyTable::Exact(table) => Shown::of(table),
+            AnyTable::Approximate(_) => Ok(Shown { decoder: None }),
+        }
+    }
+
+    fn get(&self, key: &[u8]) -> firndb::Result<Option<Vec<u8>>> {
+        Ok(match self {
+            AnyTable::Exact(table) => table.get(key)?.map(|value| value.to_vec()),
+            AnyTable::Approximate(table) => table.get(key)?.map(|value| value.to_vec()),
+        })
+    }
+
+    /// Passes the values of many keys to `take`, with the number of the key.
+    fn read_many(
+        &self,
+        keys: &[impl AsRef<[u8]>],
+        mut take: impl FnMut(usize, Option<&[u8]>) -> firndb::Result<()>,
+    ) -> firndb::Result<()> {
+        match self {
+            AnyTable::Exact(table) => table.read_many(keys, take),
+            AnyTable::Approximate(table) => {
+                let values = table.get_many(keys)?;
+                let mut values = values.iter().enumerate();
+                values.try_for_each(|(i, value)| take(i, value.as_deref()))
+            }
+        }
     }
 }
 
 fn open(path: &Path, access: Access) -> firndb::Result<table::Table> {
     if path.is_dir() {
         let message = "this is a directory; name a table, which is a file";
-        return Err(Error::invalid(message).in_file(path));
+        return Err(explain(Error::invalid(message).in_file(path), path, &[]));
     }
-    table::Table::open_with(path, access)
+    table::Table::open_with(path, access).map_err(|e| explain(e, path, &[Kind::Table]))
+}
+
+/// For the progress of a build, which a signal ends.
+pub fn continue_unless_stopped() -> ControlFlow<()> {
+    match interrupt::is_stopped() {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    }
 }
 
 /// How the values of a table are shown.
@@ -159,7 +239,7 @@ fn answer(shown: &Shown, key: &[u8], value: Option<&[u8]>) -> firndb::Result<Jso
 }
 
 /// The bytes of an argument after resolving `\t`, `\n`, `\0`, `\\` and `\xHH`.
-pub(super) fn unescape(text: &str) -> std::result::Result<Vec<u8>, String> {
+pub fn unescape(text: &str) -> std::result::Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

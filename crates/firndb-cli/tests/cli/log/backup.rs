@@ -29,9 +29,9 @@ fn a_backup_into_the_store_itself_is_refused_under_any_path() {
     let absolute = sandbox.path("s");
     let absolute = absolute.to_str().unwrap();
     for to in ["s", "./s", "s/.", "s/../s", "link", "s/inside", "link/a/b", ".", "..", absolute] {
-        let run = sandbox.firn(&format!("log backup s {to}")).fails(4, "nothing was changed");
+        let run = sandbox.firn(&format!("log backup s -o {to}")).fails(4, "nothing was changed");
         assert!(run.err.contains("choose a directory that is new or empty"), "{}", run.err);
-        let run = sandbox.firn(&format!("log backup {absolute} {to} --json"));
+        let run = sandbox.firn(&format!("log backup {absolute} -o {to} --json"));
         assert!(run.fails(4, "").err.contains("already_exists"));
     }
     assert!(!sandbox.path("s/inside").exists() && !sandbox.path("s/a").exists());
@@ -45,10 +45,10 @@ fn a_backup_replaces_no_other_store() {
     sandbox.firn("log put one a 1").ok();
     sandbox.firn("log put two b 2").ok();
     sandbox.firn("log put three c 3").ok();
-    sandbox.firn("log backup one bk").ok();
+    sandbox.firn("log backup one -o bk").ok();
     let before = [files(&sandbox.path("bk")), files(&sandbox.path("three"))];
-    sandbox.firn("log backup two bk").fails(4, "a backup of another store");
-    sandbox.firn("log backup one three").fails(4, "this is a log store");
+    sandbox.firn("log backup two -o bk").fails(4, "a backup of another store");
+    sandbox.firn("log backup one -o three").fails(4, "this is a log store");
     assert_eq!([files(&sandbox.path("bk")), files(&sandbox.path("three"))], before);
     assert_eq!(sandbox.firn("log scan bk").ok().out, "a\t1\n");
     assert_eq!(sandbox.firn("log scan three").ok().out, "c\t3\n");
@@ -57,10 +57,10 @@ fn a_backup_replaces_no_other_store() {
     fs::create_dir(sandbox.path("notes")).unwrap();
     sandbox.write("notes/.todo", "buy milk");
     symlink("nowhere", sandbox.path("dangling")).unwrap();
-    sandbox.firn("log backup one file").fails(4, "not a directory");
-    sandbox.firn("log backup one notes").fails(4, "`.todo`");
-    sandbox.firn("log backup one dangling").fails(4, "leads nowhere");
-    sandbox.firn("log backup nowhere new").fails(3, "nowhere");
+    sandbox.firn("log backup one -o file").fails(4, "not a directory");
+    sandbox.firn("log backup one -o notes").fails(4, "`.todo`");
+    sandbox.firn("log backup one -o dangling").fails(4, "leads nowhere");
+    sandbox.firn("log backup nowhere -o new").fails(3, "nowhere");
     assert_eq!(fs::read_dir(sandbox.path("notes")).unwrap().count(), 1);
     assert!(!sandbox.path("new").exists());
 }
@@ -68,17 +68,17 @@ fn a_backup_replaces_no_other_store() {
 #[test]
 fn a_modified_backup_is_not_replaced() {
     let sandbox = filled(500);
-    sandbox.firn("log backup s b").ok();
+    sandbox.firn("log backup s -o b").ok();
     // Reading does not count as writing.
     sandbox.firn("log get b key-1").ok();
     sandbox.firn("log verify b").ok();
     sandbox.firn("log put s more 1").ok();
-    sandbox.firn("log backup s b").ok();
+    sandbox.firn("log backup s -o b").ok();
     assert_eq!(content(&sandbox, "b"), content(&sandbox, "s"));
     sandbox.firn("log put b only-here 1").ok();
     sandbox.firn("log put s more 2").ok();
     let before = files(&sandbox.path("b"));
-    sandbox.firn("log backup s b").fails(4, "was written to since it was made");
+    sandbox.firn("log backup s -o b").fails(4, "was written to since it was made");
     assert_eq!(files(&sandbox.path("b")), before);
     assert_eq!(sandbox.firn("log get b only-here").ok().out, "1\n");
     sandbox.firn("log verify b").ok();
@@ -87,21 +87,21 @@ fn a_modified_backup_is_not_replaced() {
 #[test]
 fn an_open_backup_is_locked() {
     let sandbox = filled(10);
-    sandbox.firn("log backup s b").ok();
+    sandbox.firn("log backup s -o b").ok();
     let store = LogStore::open(sandbox.path("b")).unwrap();
-    sandbox.firn("log backup s b").fails(5, "b/lock");
+    sandbox.firn("log backup s -o b").fails(5, "b/lock");
     drop(store);
-    sandbox.firn("log backup s b").ok();
+    sandbox.firn("log backup s -o b").ok();
 }
 
 #[test]
 fn a_backup_is_verified_when_asked() {
     let sandbox = filled(100);
-    let run = sandbox.firn("log backup s b --verify").ok();
+    let run = sandbox.firn("log backup s -o b --verify").ok();
     assert!(run.out.contains("100 keys") && run.out.contains("records checked"), "{}", run.out);
-    let json = sandbox.firn("log backup s b --verify --json").ok().json();
+    let json = sandbox.firn("log backup s -o b --verify --json").ok().json();
     assert!(json[0]["verified_records"].as_u64().unwrap() >= 100, "{json:?}");
-    assert!(sandbox.firn("log backup s b --json").ok().json()[0]["verified_records"].is_null());
+    assert!(sandbox.firn("log backup s -o b --json").ok().json()[0]["verified_records"].is_null());
     // Hard links are damaged with the store.
     let names = fs::read_dir(sandbox.path("s")).unwrap().flatten();
     let path = names.map(|entry| entry.path()).find(|path| {
@@ -113,15 +113,15 @@ fn a_backup_is_verified_when_asked() {
     let at = bytes.windows(6).position(|w| w == b"key-77").unwrap();
     bytes[at] ^= 1;
     fs::write(&path, bytes).unwrap();
-    sandbox.firn("log backup s b --verify").fails(6, "b/segment-");
+    sandbox.firn("log backup s -o b --verify").fails(6, "b/segment-");
 }
 
 #[test]
 fn a_store_is_restored_from_a_backup() {
     let sandbox = filled(300);
-    sandbox.firn("log backup s b").ok();
+    sandbox.firn("log backup s -o b").ok();
     sandbox.firn("log put s later 1").ok();
-    let json = sandbox.firn("log restore b new --json").ok().json();
+    let json = sandbox.firn("log restore b -o new --json").ok().json();
     assert_eq!(json[0]["keys"], 300);
     assert_eq!(content(&sandbox, "new"), content(&sandbox, "b"));
     // The new store is independent of the backup.
@@ -131,31 +131,31 @@ fn a_store_is_restored_from_a_backup() {
     sandbox.firn("log verify b").ok();
     // Nothing is overwritten.
     let before = [files(&sandbox.path("new")), files(&sandbox.path("s"))];
-    sandbox.firn("log restore b new").fails(4, "choose a directory that is new or empty");
-    sandbox.firn("log restore b s").fails(4, "choose a directory that is new or empty");
-    sandbox.firn("log restore b b").fails(4, "choose a directory that is new or empty");
-    sandbox.firn("log restore b b/inside").fails(4, "inside");
+    sandbox.firn("log restore b -o new").fails(4, "choose a directory that is new or empty");
+    sandbox.firn("log restore b -o s").fails(4, "choose a directory that is new or empty");
+    sandbox.firn("log restore b -o b").fails(4, "choose a directory that is new or empty");
+    sandbox.firn("log restore b -o b/inside").fails(4, "inside");
     sandbox.write("file", "text");
-    sandbox.firn("log restore b file").fails(4, "choose a directory that is new or empty");
-    sandbox.firn("log restore nowhere q").fails(3, "nowhere");
+    sandbox.firn("log restore b -o file").fails(4, "choose a directory that is new or empty");
+    sandbox.firn("log restore nowhere -o q").fails(3, "nowhere");
     assert_eq!([files(&sandbox.path("new")), files(&sandbox.path("s"))], before);
     assert!(!sandbox.path("q").exists());
     fs::create_dir(sandbox.path("empty")).unwrap();
-    assert!(sandbox.firn("log restore b empty").ok().out.contains("300 keys"));
+    assert!(sandbox.firn("log restore b -o empty").ok().out.contains("300 keys"));
 }
 
 #[test]
 fn an_interrupted_restore_cannot_be_opened() {
     let sandbox = filled(50);
-    sandbox.firn("log backup s b").ok();
+    sandbox.firn("log backup s -o b").ok();
     // As a killed restore leaves it: `backup-unfinished.firn` marks the directory as incomplete.
-    sandbox.firn("log restore b r").ok();
+    sandbox.firn("log restore b -o r").ok();
     let golden = "../firndb/tests/golden/v1/backup/backup-unfinished.firn";
     let marker = Path::new(env!("CARGO_MANIFEST_DIR")).join(golden);
     fs::copy(marker, sandbox.path("r/backup-unfinished.firn")).unwrap();
     sandbox.firn("log scan r").fails(6, "interrupted");
     sandbox.firn("log put r k v").fails(6, "interrupted");
-    sandbox.firn("log restore b r").fails(4, "was interrupted");
+    sandbox.firn("log restore b -o r").fails(4, "was interrupted");
     sandbox.firn("verify r").fails(6, "interrupted");
 }
 
@@ -172,14 +172,14 @@ fn a_dry_run_of_repair_writes_nothing() {
     let run = sandbox.firn("log repair s --dry-run").ok();
     assert!(run.out.contains("nothing was written: 1,999 keys"), "{}", run.out);
     assert!(run.err.contains("would be given up"), "{}", run.err);
-    let dry = sandbox.firn("log repair s --dry-run --to r --json").ok().json();
+    let dry = sandbox.firn("log repair s --dry-run -o r --json").ok().json();
     assert_eq!(files(&sandbox.0), before);
-    let done = sandbox.firn("log repair s --to r --json").ok().json();
+    let done = sandbox.firn("log repair s -o r --json").ok().json();
     for name in ["keys", "records", "dropped"] {
         assert_eq!(dry[0][name], done[0][name], "{name}");
     }
     assert_eq!((&dry[0]["dry_run"], &done[0]["dry_run"]), (&true.into(), &false.into()));
-    sandbox.firn("log repair s").fails(2, "--to");
-    sandbox.firn("log repair s --to s/inside").fails(4, "inside");
-    sandbox.firn("log repair s --to s").fails(4, "there is something already");
+    sandbox.firn("log repair s").fails(2, "--output");
+    sandbox.firn("log repair s -o s/inside").fails(4, "inside");
+    sandbox.firn("log repair s -o s").fails(4, "there is something already");
 }

@@ -75,8 +75,8 @@ fn a_loaded_dump_keeps_expiry_times() {
     }
     // After a compaction, a backup and a repair.
     sandbox.firn("log compact s --threshold 0").ok();
-    sandbox.firn("log backup s b").ok();
-    sandbox.firn("log repair b --to r").ok();
+    sandbox.firn("log backup s -o b").ok();
+    sandbox.firn("log repair b -o r").ok();
     for store in ["s", "b", "r"] {
         assert_eq!(times(&sandbox, store), all(), "{store}");
     }

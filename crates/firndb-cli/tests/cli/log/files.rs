@@ -33,8 +33,8 @@ fn a_loaded_dump_is_complete() {
         ("d.tab.zst", "--hex -s ::"),
     ];
     for (number, (file, options)) in dumps.iter().enumerate() {
-        sandbox.firn(&format!("log dump s -o {file} {options}")).ok();
         let format = if file.starts_with("d.tab") { "--format text" } else { "" };
+        sandbox.firn(&format!("log dump s -o {file} {format} {options}")).ok();
         let hex = if file.contains("json") { "" } else { options };
         sandbox.firn(&format!("log load t{number} {file} {format} {hex}")).ok();
         assert_eq!(content(&sandbox, &format!("t{number}")), all, "{file}");
@@ -69,7 +69,7 @@ fn text_is_loaded() {
     let run = sandbox.firn_with("log load s", b"a\t1 2\nb\t\nc\tx\ty\r\na\t3\n").ok();
     assert!(run.out.contains("4 records put"), "{}", run.out);
     let json = sandbox.firn_with("log load s --sync --json", b"d\t5\n").ok().json();
-    assert_eq!((&json[0]["records"], &json[0]["bytes"]), (&1.into(), &2.into()));
+    assert_eq!((&json[0]["records"], &json[0]["data_bytes"]), (&1.into(), &2.into()));
     let all = texts(&sandbox, "s");
     let all: Vec<_> = all.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(all, [("a", "3"), ("b", ""), ("c", "x\ty"), ("d", "5")]);

@@ -163,14 +163,14 @@ fn imports_equal_the_output_of_halodb() {
         unpack(case.name, &dir);
         (case.change)(&dir);
         let before = snapshot(&dir);
-        let run = sandbox.firn("log import s --halodb h");
+        let run = sandbox.firn("log import h -o s");
         assert_eq!(run.code, case.codes[0], "{what}: {}", run.err);
         assert!(run.err.contains(case.message), "{what}: {}", run.err);
         assert_eq!(run.err.is_empty(), case.message.is_empty(), "{what}: {}", run.err);
         if run.code != 0 {
             let names: Vec<_> = fs::read_dir(&sandbox.0).unwrap().flatten().collect();
             assert_eq!(names.len(), 1, "{what}");
-            let run = sandbox.firn("log import s --halodb h --on-error skip");
+            let run = sandbox.firn("log import h -o s --on-error skip");
             assert_eq!(run.code, case.codes[1], "{what}: {}", run.err);
             assert!(run.out.contains(" lost") && run.err.contains(" lost"), "{what}: {}", run.err);
         }

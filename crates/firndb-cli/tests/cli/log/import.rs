@@ -8,7 +8,7 @@ use std::fs;
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn import(sandbox: &Sandbox) -> super::super::Run {
-    sandbox.firn("log import s --halodb h --json")
+    sandbox.firn("log import h -o s --json")
 }
 
 /// No store, complete or partial, is left at its path or next to it.
@@ -51,7 +51,7 @@ fn a_closed_directory_is_imported() {
     import(&sandbox).fails(4, "there is something already");
     sandbox.firn("log put s key-1 mine").ok();
     sandbox.firn("log put s other mine").ok();
-    sandbox.firn("log import s --halodb h --add").ok();
+    sandbox.firn("log import h -o s --add").ok();
     let mut both = wanted;
     both.insert(b"other".to_vec(), b"mine".to_vec());
     assert_eq!(content(&sandbox, "s"), both);
@@ -112,14 +112,14 @@ fn torn_tails_after_a_crash_are_dropped_and_reported() {
     assert!(said.err.contains("did not close"), "{}", said.err);
     assert!(said.err.contains("a crash interrupted"), "{}", said.err);
     let json = &said.json()[0];
-    assert_eq!(json["dropped"][0]["bytes"], torn.len() - 3);
+    assert_eq!(json["dropped"][0]["dropped_bytes"], torn.len() - 3);
     assert_eq!((&json["dropped"][0]["torn"], &json["unclean"]), (&true.into(), &true.into()));
     assert_eq!(content(&sandbox, "s"), halo.content());
 }
 
 /// Imports with `--on-error skip` and compares.
 fn skipping(sandbox: &Sandbox, wanted: &Content) -> super::super::Run {
-    let run = sandbox.firn("log import s --halodb h --json --on-error skip").ok();
+    let run = sandbox.firn("log import h -o s --json --on-error skip").ok();
     assert_eq!(&content(sandbox, "s"), wanted);
     run
 }
@@ -162,7 +162,7 @@ fn a_record_with_a_wrong_length_loses_no_other() {
     // Without its index file it is unknown what is lost, which the report says.
     fs::remove_dir_all(sandbox.path("s")).unwrap();
     fs::remove_file(path.with_extension("index")).unwrap();
-    let run = sandbox.firn("log import s --halodb h --on-error skip").ok();
+    let run = sandbox.firn("log import h -o s --on-error skip").ok();
     assert!(run.err.contains("unknown which keys"), "{}", run.err);
 }
 
@@ -193,7 +193,7 @@ fn open_and_foreign_directories_are_refused() {
     import(&sandbox).fails(5, "close it");
     drop(lock);
     fs::create_dir(sandbox.path("empty")).unwrap();
-    sandbox.firn("log import s --halodb empty").fails(3, "no files of HaloDB");
-    sandbox.firn("log import s --halodb nowhere").fails(3, "nowhere");
+    sandbox.firn("log import empty -o s").fails(3, "no files of HaloDB");
+    sandbox.firn("log import nowhere -o s").fails(3, "nowhere");
     assert!(is_untouched(&sandbox));
 }

@@ -33,13 +33,13 @@ fn is_untouched(sandbox: &Sandbox) -> bool {
 
 /// The import fails with these messages, and with `--on-error skip` gives `wanted`.
 fn refuses(sandbox: &Sandbox, messages: &[&str], wanted: &Content) -> super::super::Run {
-    let run = sandbox.firn("log import s --halodb h").fails(6, messages[0]);
+    let run = sandbox.firn("log import h -o s").fails(6, messages[0]);
     for message in messages {
         assert!(run.err.contains(message), "`{message}` is not in: {}", run.err);
     }
     assert!(run.err.contains("--on-error skip") && run.err.contains("Nothing was imported"));
     assert!(is_untouched(sandbox));
-    let run = sandbox.firn("log import s --halodb h --json --on-error skip").ok();
+    let run = sandbox.firn("log import h -o s --json --on-error skip").ok();
     assert_eq!(&content(sandbox, "s"), wanted);
     run
 }
@@ -87,12 +87,12 @@ fn a_missing_oldest_file_loses_only_its_unique_records() {
     let halo = sample(&sandbox, 0);
     let oldest = sandbox.path("h").join("1600000001.data");
     fs::remove_file(oldest).unwrap();
-    let run = sandbox.firn("log import s --halodb h").fails(6, "1600000001.data is missing");
+    let run = sandbox.firn("log import h -o s").fails(6, "1600000001.data is missing");
     // Keys that were deleted or have second versions are not lost.
     for (key, is_lost) in [("key-01", true), ("key-03", false), ("key-05", false)] {
         assert_eq!(run.err.contains(key), is_lost, "{}", run.err);
     }
-    let run = sandbox.firn("log import s --halodb h --on-error skip --json").ok();
+    let run = sandbox.firn("log import h -o s --on-error skip --json").ok();
     let lost: BTreeSet<Vec<u8>> = run.json()[0]["lost"]
         .as_array()
         .unwrap()
@@ -113,7 +113,7 @@ fn an_index_of_compacted_records_is_no_loss() {
         halo.meta(is_open);
         halo.compact(0, true);
         fs::remove_file(sandbox.path("h").join("1600000001.data")).unwrap();
-        let run = sandbox.firn("log import s --halodb h --json").ok();
+        let run = sandbox.firn("log import h -o s --json").ok();
         assert_eq!(run.json()[0]["lost_keys"], 0);
         assert_eq!(content(&sandbox, "s"), halo.content());
     }
@@ -129,7 +129,7 @@ fn index_files_are_optional() {
                 fs::remove_file(entry.path()).unwrap();
             }
         }
-        assert_eq!(sandbox.firn("log import s --halodb h").ok().err, "");
+        assert_eq!(sandbox.firn("log import h -o s").ok().err, "");
         assert_eq!(content(&sandbox, "s"), halo.content());
     }
 }
@@ -156,7 +156,7 @@ fn only_a_crash_explains_a_torn_end() {
             if is_open {
                 // The older version is the newest intact one, as for HaloDB.
                 wanted.insert(b"key-27".to_vec(), b"first value of 27".to_vec());
-                let run = sandbox.firn("log import s --halodb h --json").ok();
+                let run = sandbox.firn("log import h -o s --json").ok();
                 assert!(run.err.contains("1 record"), "{}", run.err);
                 assert!(run.err.contains("`key-27`"), "{}", run.err);
                 assert_eq!(run.json()[0]["torn_records"], 1);
@@ -181,9 +181,9 @@ fn an_unreadable_directory_is_not_an_empty_store() {
     let path = halo.newest_data();
     fs::write(path.with_extension("index"), b"").unwrap();
     flip(&path, 20);
-    sandbox.firn("log import s --halodb h").fails(6, "nothing else is there");
+    sandbox.firn("log import h -o s").fails(6, "nothing else is there");
     assert!(is_untouched(&sandbox));
-    sandbox.firn("log import s --halodb h --on-error skip").ok();
+    sandbox.firn("log import h -o s --on-error skip").ok();
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn other_versions_are_refused() {
             fs::write(sandbox.path("h").join(name), record_of(2, b"a", b"b", 1)).unwrap();
             fs::write(sandbox.path("h").join("5.index"), record_of(2, b"a", b"b", 1)).unwrap();
             for skip in ["", " --on-error skip"] {
-                let run = sandbox.firn(&format!("log import s --halodb h{skip}"));
+                let run = sandbox.firn(&format!("log import h{skip} -o s"));
                 run.fails(7, "version 2");
                 assert!(is_untouched(&sandbox));
             }
@@ -208,7 +208,7 @@ fn other_versions_are_refused() {
         let mut bytes = fs::read(&meta).unwrap();
         bytes[4] = 3;
         fs::write(&meta, bytes).unwrap();
-        sandbox.firn("log import s --halodb h").fails(7, "META has version 3");
+        sandbox.firn("log import h -o s").fails(7, "META has version 3");
         assert!(is_untouched(&sandbox));
     }
 }
@@ -259,7 +259,7 @@ fn special_files_are_refused() {
         let path = sandbox.path("h").join(name);
         let _ = fs::remove_file(&path);
         make(&path);
-        let run = sandbox.firn("log import s --halodb h");
+        let run = sandbox.firn("log import h -o s");
         assert_eq!(run.code, code, "{name}: {}", run.err);
         assert!(run.err.contains(message), "{name}: {}", run.err);
         match code {
@@ -276,24 +276,24 @@ fn the_target_is_new_or_empty_and_not_in_the_source() {
     let names = || fs::read_dir(sandbox.path("h")).unwrap().count();
     let before = names();
     for inside in ["h/s", "h/new/s", "./h/../h/s"] {
-        sandbox.firn(&format!("log import {inside} --halodb h")).fails(2, "only read");
+        sandbox.firn(&format!("log import h -o {inside}")).fails(2, "only read");
     }
     assert_eq!(names(), before);
-    sandbox.firn("log import h --halodb h").fails(4, "there is something already");
+    sandbox.firn("log import h -o h").fails(4, "there is something already");
     fs::write(sandbox.path("file"), b"mine").unwrap();
     std::os::unix::fs::symlink("nowhere", sandbox.path("dangling")).unwrap();
-    sandbox.firn("log import dangling --halodb h").fails(4, "leads nowhere");
-    sandbox.firn("log import file --halodb h").fails(4, "there is something already");
+    sandbox.firn("log import h -o dangling").fails(4, "leads nowhere");
+    sandbox.firn("log import h -o file").fails(4, "there is something already");
     // Leftovers of an interrupted import are neither resumed nor removed.
     sandbox.firn("log put s.import-1 key-01 stale").ok();
     fs::create_dir(sandbox.path("empty")).unwrap();
     std::os::unix::fs::symlink("empty", sandbox.path("s")).unwrap();
     fs::create_dir(sandbox.path("empty.import-2")).unwrap();
-    let run = sandbox.firn("log import s --halodb h").ok();
+    let run = sandbox.firn("log import h -o s").ok();
     assert!(run.err.contains("empty.import-2 is of an import that was interrupted"), "{}", run.err);
     assert_eq!(content(&sandbox, "empty"), halo.content());
     assert!(sandbox.path("s").is_symlink() && sandbox.path("s.import-1").exists());
-    let run = sandbox.firn("log import t --halodb h").ok();
+    let run = sandbox.firn("log import h -o t").ok();
     assert_eq!((run.err.as_str(), content(&sandbox, "t")), ("", halo.content()));
 }
 
@@ -361,7 +361,7 @@ fn no_single_damage_silently_gives_a_wrong_answer() {
         let Some(what) = damage(&sandbox.path("h"), &mut random) else { continue };
         let what = format!("seed {seed}, {what}, open: {is_open}");
         for skip in ["", " --on-error skip"] {
-            let run = sandbox.firn(&format!("log import s --halodb h --json{skip}"));
+            let run = sandbox.firn(&format!("log import h -o s --json{skip}"));
             if run.code != 0 {
                 assert!([6, 7].contains(&run.code), "{what}: {} {}", run.code, run.err);
                 assert!(is_untouched(&sandbox), "{what}");

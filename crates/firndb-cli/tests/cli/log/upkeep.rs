@@ -34,7 +34,7 @@ fn compaction_reclaims_space_and_keeps_every_record() {
     let bytes = |name: &str| json[0][name].as_u64().unwrap();
     // Four megabytes were written, one is live; the rest is preallocated space.
     assert!(bytes("segments") > 0 && bytes("copied_bytes") > 0, "{json:?}");
-    assert!(bytes("disk_bytes_after") <= 3 << 20, "{json:?}");
+    assert!(bytes("after_disk_bytes") <= 3 << 20, "{json:?}");
     assert_eq!(content(&sandbox, "s"), before);
     assert!(sandbox.firn("log compact s").ok().out.starts_with("Compacted "));
     assert_eq!(content(&sandbox, "s"), before);
@@ -56,8 +56,8 @@ fn compaction_counts_every_segment_that_it_removes() {
     let after = sandbox.firn("log stats s --json").ok().json()[0].clone();
     assert!(before["segments"].as_u64().unwrap() > 30, "{before}");
     assert_eq!(json["segments"], before["segments"]);
-    assert_eq!(json["disk_bytes_before"], before["disk_bytes"]);
-    assert_eq!(json["disk_bytes_after"], after["disk_bytes"]);
+    assert_eq!(json["before_disk_bytes"], before["disk_bytes"]);
+    assert_eq!(json["after_disk_bytes"], after["disk_bytes"]);
     let copied = json["copied_bytes"].as_u64().unwrap();
     assert!((2_000_000..2_200_000).contains(&copied), "{json}");
 }
@@ -65,14 +65,14 @@ fn compaction_counts_every_segment_that_it_removes() {
 #[test]
 fn a_backup_is_an_independent_store() {
     let sandbox = filled(50);
-    let run = sandbox.firn("log backup s b").ok();
+    let run = sandbox.firn("log backup s -o b").ok();
     assert!(run.out.contains("50 keys"), "{}", run.out);
     sandbox.firn("log put s key-1 changed").ok();
     sandbox.firn("log put s new 1").ok();
     assert_eq!(sandbox.firn("log get b key-1").ok().out, "value 1\n");
     assert_eq!(texts(&sandbox, "b").len(), 50);
     // A second backup into the same directory.
-    let json = sandbox.firn("log backup s b --json").ok().json();
+    let json = sandbox.firn("log backup s -o b --json").ok().json();
     assert_eq!(json[0]["keys"], 51);
     assert_eq!(texts(&sandbox, "b"), texts(&sandbox, "s"));
     sandbox.firn("log put b only-here 1").ok();
@@ -95,15 +95,15 @@ fn damage_is_detected_and_intact_records_are_saved() {
     bytes[at + 100] ^= 1;
     fs::write(&path, bytes).unwrap();
     sandbox.firn("log verify s").fails(6, "segment-");
-    let run = sandbox.firn("log repair s --to r").ok();
+    let run = sandbox.firn("log repair s -o r").ok();
     assert!(run.err.contains("not an intact record"), "{}", run.err);
     let saved = texts(&sandbox, "r");
     assert_eq!(saved.len(), 3999);
     assert!(!saved.contains_key("key-250"));
     assert!(saved.iter().all(|(key, value)| value.split(' ').next() == Some(&key[4..])));
     sandbox.firn("log verify r").ok();
-    sandbox.firn("log repair s --to r").fails(4, "there is something already");
-    sandbox.firn("log repair nowhere --to q").fails(3, "nowhere");
+    sandbox.firn("log repair s -o r").fails(4, "there is something already");
+    sandbox.firn("log repair nowhere -o q").fails(3, "nowhere");
 }
 
 /// Files that are optional on open are checked too, and rewritten at the next close.
@@ -156,14 +156,15 @@ fn a_bench_prints_times() {
     let sandbox = Sandbox::new();
     let line = "log bench b --records 2000 --ops 1000 --syncs 2 --value 50 --threads 2";
     let json = sandbox.firn(&format!("{line} --json")).ok().json();
-    let names: Vec<_> = json.iter().map(|line| line["what"].as_str().unwrap()).collect();
-    assert_eq!(names, ["put", "get", "get, absent", "update", "put, --sync", "store"]);
+    let names: Vec<_> = json.iter().filter_map(|line| line["operation"].as_str()).collect();
+    assert_eq!(names, ["put", "get", "get, absent", "update", "put, --sync"]);
+    assert!(json[5]["summary"]["index_bytes_per_key"].as_f64() > Some(1.0), "{}", json[5]);
     assert!(json[..5].iter().all(|line| {
         line["per_second"].as_f64().unwrap() > 0.0
-            && line["median_ns"].as_u64().unwrap() <= line["longest_ns"].as_u64().unwrap()
+            && line["median_seconds"].as_f64().unwrap() <= line["longest_seconds"].as_f64().unwrap()
     }));
     assert_eq!(content(&sandbox, "b").len(), 2000);
     sandbox.firn(line).fails(4, "name a new directory");
     let text = sandbox.firn("log bench --records 100 --ops 10 --syncs 0 --seed 7").ok().out;
-    assert!(text.contains("get, absent") && text.contains("bytes a key"), "{text}");
+    assert!(text.contains("get, absent") && text.contains("bytes per key"), "{text}");
 }

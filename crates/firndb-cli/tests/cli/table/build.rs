@@ -181,7 +181,7 @@ fn every_option_gives_a_readable_table() {
     };
     let seen = stats("--compression block --level 7 --filter 8 --block-size 8192");
     assert_eq!((&seen["compression"], &seen["level"]), (&"block".into(), &7.into()));
-    assert_eq!((&seen["filter_bits"], &seen["block_size"]), (&8.into(), &8192.into()));
+    assert_eq!((&seen["filter_bits"], &seen["block_size_bytes"]), (&8.into(), &8192.into()));
     assert_eq!(stats("--metadata 'day 7'")["metadata"], "day 7");
     sandbox.write("meta", b"\xff\x00");
     assert_eq!(stats("--metadata @meta")["metadata_hex"], "ff00");
@@ -202,7 +202,7 @@ fn records_that_exceed_the_memory_go_through_a_temporary_file() {
     std::fs::create_dir(sandbox.path("temp")).unwrap();
     let options = "--memory 16M --temp temp --verify-input --json";
     let built = sandbox.firn(&format!("table build -i a.txt -o t {options}")).ok().json();
-    assert!(built[0]["spilled"].as_u64().unwrap() > 10 << 20, "{}", built[0]);
+    assert!(built[0]["spilled_bytes"].as_u64().unwrap() > 10 << 20, "{}", built[0]);
     assert_eq!((&built[0]["records"], &built[0]["verified"]), (&40_000.into(), &true.into()));
     assert_eq!(std::fs::read_dir(sandbox.path("temp")).unwrap().count(), 0);
     sandbox.firn("table build -i a.txt -o u").ok();

@@ -169,7 +169,7 @@ pub fn as_json(found: &Report, start: Instant) -> Json {
         json!({
             "file": dropped.path.display().to_string(),
             "offset": dropped.offset,
-            "bytes": dropped.bytes,
+            "dropped_bytes": dropped.bytes,
             "torn": dropped.cause == Cause::Torn,
         })
     });
@@ -193,13 +193,13 @@ pub fn as_json(found: &Report, start: Instant) -> Json {
         "records": found.records,
         "tombstones": found.tombstones,
         "files": found.files,
-        "bytes": found.bytes,
+        "read_bytes": found.bytes,
         "unclean": found.state.shutdown == Shutdown::Crashed,
         "dropped": dropped.collect::<Vec<Json>>(),
         "torn_records": found.torn.count,
         "lost_keys": found.lost_keys(),
         "lost": lost.collect::<Vec<Json>>(),
         "missing": missing.collect::<Vec<Json>>(),
-        "seconds": start.elapsed().as_secs_f64(),
+        "elapsed_seconds": start.elapsed().as_secs_f64(),
     })
 }

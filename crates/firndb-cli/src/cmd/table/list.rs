@@ -1,0 +1,26 @@
+//! `firn table list`: prints the keys.
+
+use super::writer::Options;
+use super::{Shown, Source};
+use crate::cmd::formats::FileFormat;
+use crate::failure::Result;
+
+/// List the keys.
+///
+/// List the keys, in the order of the file.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Maximum number of keys shown.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let table = args.source.open()?;
+    let shown = Shown::of(&table)?;
+    let format = if json { FileFormat::Jsonl } else { FileFormat::Text };
+    let options = Options { format, separator: Vec::new(), keys_only: true, exact: false };
+    super::scan::print(&table, &shown, options, args.limit)
+}

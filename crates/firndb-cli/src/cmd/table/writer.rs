@@ -1,0 +1,211 @@
+//! Writes records of a table as text, CSV, TSV, JSON lines, Parquet, Arrow or Avro.
+
+use super::{Shown, put_bytes, shown_key};
+use crate::cmd::formats::FileFormat;
+use crate::cmd::rows_batch::RowBatches;
+use csv::{ByteRecord, Writer, WriterBuilder};
+use firndb::search::{Field, Roles, Type};
+use firndb::table::Table;
+use firndb::{Error, Result};
+use firndb_arrow::avro;
+use firndb_arrow::document::to_arrow_schema;
+use firndb_arrow::record::table_batches;
+use firndb_ingest::BatchWriter;
+use serde_json::{Map, Value as Json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Options of a [`RecordsOf`].
+pub struct Options {
+    pub format: FileFormat,
+    /// Separates key and value in text.
+    pub separator: Vec<u8>,
+    pub keys_only: bool,
+    /// Refuses records that a build would not read back exactly.
+    pub exact: bool,
+}
+
+/// Writes records of a table.
+pub struct RecordsOf<'a, W: Write + Send> {
+    shown: &'a Shown,
+    options: Options,
+    /// Columns of the rows, if values are rows.
+    columns: Option<Vec<String>>,
+    to: To<W>,
+    /// Name of the output in messages.
+    name: PathBuf,
+}
+
+enum To<W: Write + Send> {
+    Text(W),
+    Delimited(Box<Writer<W>>),
+    Jsonl(W),
+    Rows(Box<RowBatches<W>>),
+}
+
+impl<'a, W: Write + Send> RecordsOf<'a, W> {
+    /// A writer to `out`, of any format but those of [`write_batches`].
+    pub fn new(out: W, name: &Path, options: Options, shown: &'a Shown) -> Result<Self> {
+        let columns = shown.decoder.as_ref().and_then(|decoder| decoder.columns());
+        let columns = columns.map(|c| c.into_iter().map(str::to_string).collect::<Vec<_>>());
+        let to = match options.format {
+            FileFormat::Text => To::Text(out),
+            FileFormat::Jsonl => To::Jsonl(out),
+            FileFormat::Csv | FileFormat::Tsv => {
+                let delimiter = if options.format == FileFormat::Tsv { b'\t' } else { b',' };
+                let mut writer = WriterBuilder::new().delimiter(delimiter).from_writer(out);
+                let mut header = vec!["key"];
+                match &columns {
+                    _ if options.keys_only => {}
+                    Some(columns) => header.extend(columns.iter().map(String::as_str)),
+                    None => header.push("value"),
+                }
+                writer.write_record(header).map_err(|e| csv_error(name, e))?;
+                To::Delimited(Box::new(writer))
+            }
+            FileFormat::Parquet | FileFormat::Arrow | FileFormat::Avro => match shown.record_type()
+            {
+                Some(record) => {
+                    let format = options.format.format();
+                    To::Rows(Box::new(RowBatches::new(out, format, record)?))
+                }
+                None => return Err(Error::invalid("values are not rows")),
+            },
+        };
+        Ok(RecordsOf { shown, options, columns, to, name: name.to_path_buf() })
+    }
+
+    pub fn write(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.options.exact {
+            self.check(key, value)?;
+        }
+        let fail = |e| Error::io("write", &self.name, e);
+        let value = (!self.options.keys_only).then_some(value);
+        match &mut self.to {
+            To::Text(out) => {
+                out.write_all(key).map_err(fail)?;
+                if let Some(value) = value {
+                    out.write_all(&self.options.separator).map_err(fail)?;
+                    out.write_all(&self.shown.text(key, value)?).map_err(fail)?;
+                }
+                out.write_all(b"\n").map_err(fail)
+            }
+            To::Jsonl(out) => {
+                let mut object = Map::new();
+                put_bytes(&mut object, "key", key);
+                if let Some(value) = value {
+                    self.shown.json(key, value, &mut object)?;
+                }
+                writeln!(out, "{}", Json::Object(object)).map_err(fail)
+            }
+            To::Rows(rows) => {
+                let row = self.shown.record(key, value.unwrap_or_default())?.unwrap_or_default();
+                rows.push(key, &row)
+            }
+            To::Delimited(writer) => {
+                let mut row = ByteRecord::new();
+                row.push_field(key);
+                match value {
+                    None => {}
+                    Some(value) => match (self.shown.record(key, value)?, &self.columns) {
+                        (Some(record), Some(columns)) => {
+                            for column in columns {
+                                row.push_field(cell(&record[column]).as_bytes());
+                            }
+                        }
+                        (Some(record), None) => row.push_field(cell(&record).as_bytes()),
+                        (None, _) => row.push_field(value),
+                    },
+                }
+                writer.write_byte_record(&row).map_err(|e| csv_error(&self.name, e))
+            }
+        }
+    }
+
+    /// `InvalidArgument` if the format cannot express the record.
+    fn check(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let format = self.options.format;
+        let is_text = format == FileFormat::Text;
+        let what = match format {
+            FileFormat::Jsonl | FileFormat::Parquet | FileFormat::Arrow | FileFormat::Avro => {
+                return Ok(());
+            }
+            _ if key.is_empty() => "an empty key",
+            _ if value.ends_with(b"\r") && self.columns.is_none() => {
+                "a value that ends with a carriage return"
+            }
+            _ if is_text && (key.contains(&b'\n') || value.contains(&b'\n')) => "a newline",
+            _ if is_text && !ends_at(key, &self.options.separator) => "a separator in its key",
+            _ => return Ok(()),
+        };
+        Err(Error::invalid(format!(
+            "the record of {} has {what}, which does not come back from this format; use jsonl",
+            shown_key(key)
+        )))
+    }
+
+    pub fn finish(self) -> Result<W> {
+        let fail = |e| Error::io("write", &self.name, e);
+        match self.to {
+            To::Text(mut out) | To::Jsonl(mut out) => out.flush().map_err(fail).map(|()| out),
+            To::Delimited(writer) => writer.into_inner().map_err(|e| fail(e.into_error())),
+            To::Rows(rows) => rows.finish(),
+        }
+    }
+}
+
+impl Shown {
+    /// The type of values that are rows.
+    pub fn record_type(&self) -> Option<&avro::Record> {
+        match self.decoder.as_ref()?.schema() {
+            avro::Type::Record(record) if record.name != avro::ANY => Some(record),
+            _ => None,
+        }
+    }
+}
+
+/// Writes the keys and values of a table as Parquet, Arrow or Avro; returns the number of records.
+pub fn write_batches<W: Write + Send>(
+    table: &Table,
+    format: FileFormat,
+    out: W,
+    mut progress: impl FnMut(u64),
+) -> Result<(W, u64)> {
+    let column = |name: &str| Field::new(name, Type::Bytes, Roles::STORED);
+    let schema = to_arrow_schema(&[column("key"), column("value")]);
+    let mut writer = BatchWriter::new(out, format.format(), &schema)?;
+    let mut records = 0;
+    for batch in table_batches(table, ROWS) {
+        let batch = batch?;
+        records += batch.num_rows() as u64;
+        writer.write(&batch)?;
+        progress(records);
+    }
+    Ok((writer.finish()?, records))
+}
+
+/// Records per batch.
+const ROWS: usize = 1 << 14;
+
+/// Whether the first separator after a key begins where the key ends.
+fn ends_at(key: &[u8], separator: &[u8]) -> bool {
+    let line = [key, separator].concat();
+    let first = line.windows(separator.len().max(1)).position(|part| part == separator);
+    first.is_none_or(|at| at == key.len())
+}
+
+/// A value in CSV: nothing for null, text unchanged, anything else as JSON.
+fn cell(value: &Json) -> String {
+    match value {
+        Json::Null => String::new(),
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn csv_error(name: &Path, error: csv::Error) -> Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(e) => Error::io("write", name, e),
+        other => Error::invalid(format!("{other:?}")),
+    }
+}
