@@ -138,7 +138,9 @@ const LINES: [&str; 56] = [
     "catalog stats cat",
 ];
 
-const MORE_LINES: [&str; 9] = [
+const MORE_LINES: [&str; 11] = [
+    "import h -o imported",
+    "log import h -o imported --add",
     "catalog diff cat words 1 2",
     "catalog pull cat words -o pulled",
     "catalog watch cat words -o cache --versions 1",
@@ -156,6 +158,7 @@ fn results_have_the_documented_fields() {
     sandbox.write("in.csv", "key,value\na,1\nb,2\nc,3\n");
     sandbox.write("keys", "a\nnone\n");
     sandbox.write("schema.toml", "[fields]\nkey = \"string full\"\nvalue = \"u64 full\"\n");
+    crate::log::foreign::unpack("ver", &sandbox.path("h"));
     let (shapes, mut used) = (shapes(), BTreeSet::new());
     for line in LINES.into_iter().chain(MORE_LINES) {
         let (code, line) = line.strip_prefix('!').map_or((0, line), |line| (3, line));
@@ -163,6 +166,7 @@ fn results_have_the_documented_fields() {
         assert_eq!(run.code, code, "{line}: {}", run.err);
         let command: Vec<&str> = line.split(' ').take(2).collect();
         let command = match command[..] {
+            ["import", _] => "log import".to_string(),
             ["inspect", _] => "inspect".to_string(),
             // A rollback publishes.
             ["catalog", "rollback"] => "catalog publish".to_string(),

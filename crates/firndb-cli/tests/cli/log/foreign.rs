@@ -126,7 +126,7 @@ fn data(name: &str) -> Vec<u8> {
 }
 
 /// Unpacks a directory, whatever its name in the archive is.
-fn unpack(name: &str, to: &Path) {
+pub fn unpack(name: &str, to: &Path) {
     let packed = data(&format!("{name}.tar.gz"));
     fs::create_dir(to).unwrap();
     let mut archive = tar::Archive::new(GzDecoder::new(&packed[..]));

@@ -4,7 +4,7 @@ mod backup;
 mod basic;
 mod expiry;
 mod files;
-mod foreign;
+pub mod foreign;
 mod halodb_dir;
 mod import;
 mod import_damage;
