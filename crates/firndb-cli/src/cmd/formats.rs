@@ -80,8 +80,8 @@ impl FileFormat {
 /// The file to export to.
 #[derive(clap::Args)]
 pub struct Target {
-    /// The file to write; its name says the format: .csv, .tsv, .jsonl, .parquet, .arrow, .avro, and
-    /// for keys and values .txt. Text formats are compressed if .gz or .zst follows. `-` is standard
+    /// The file to write; its name says the format: .csv, .tsv, .jsonl, .parquet, .arrow, .avro,
+    /// and for keys and values .txt. Text formats are compressed if .gz or .zst follows. `-` is standard
     /// output, in JSON lines.
     #[arg(short, long, default_value = "-", value_name = "FILE")]
     output: PathBuf,

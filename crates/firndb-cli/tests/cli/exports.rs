@@ -41,7 +41,8 @@ fn rows_of(batches: &[RecordBatch]) -> usize {
 fn records_come_back_from_every_format() {
     let sandbox = sandbox();
     for (store, group) in [("s", "log"), ("t", "table")] {
-        for end in ["csv", "tsv", "jsonl", "txt", "csv.gz", "jsonl.zst", "parquet", "arrow"] {
+        for end in ["csv", "tsv", "jsonl", "txt", "csv.gz", "jsonl.zst", "parquet", "arrow", "avro"]
+        {
             if end == "txt" {
                 // The separator is part of a value, which is no harm: the first one ends the key.
                 sandbox.firn(&format!("{group} export {store} -o {store}.txt")).ok();
