@@ -81,8 +81,8 @@ impl FileFormat {
 #[derive(clap::Args)]
 pub struct Target {
     /// The file to write; its name says the format: .csv, .tsv, .jsonl, .parquet, .arrow, .avro,
-    /// and for keys and values .txt. Text formats are compressed if .gz or .zst follows. `-` is standard
-    /// output, in JSON lines.
+    /// and for keys and values .txt. Text formats are compressed if .gz or .zst follows. `-` is
+    /// standard output, in JSON lines.
     #[arg(short, long, default_value = "-", value_name = "FILE")]
     output: PathBuf,
     /// The format, whatever the name is.

@@ -125,9 +125,8 @@ fn csv_error(name: &Path, error: csv::Error) -> Error {
 const ROWS: usize = 1 << 14;
 
 /// Writes all records as Parquet, Arrow or Avro, with the columns `key` and `value`; returns their
-/// number
-/// and that of the records that expire. These are refused unless `without_expiry`: loading the file
-/// would not restore their times.
+/// number and that of the records that expire. These are refused unless `without_expiry`: loading
+/// the file would not restore their times.
 pub fn write_batches<W: Write + Send>(
     store: &LogStore,
     format: FileFormat,
