@@ -3,12 +3,13 @@
 use super::CatalogLocation;
 use crate::failure::Result;
 use crate::output::{Out, plural, size};
+use firndb::ErrorKind;
 use firndb::catalog::CleanOptions;
 use serde_json::json;
 use std::time::Duration;
 
-/// Remove versions that are neither among the newest nor pinned nor young, and files that no other
-/// version names. Publishers and readers may go on meanwhile.
+/// Remove versions that are neither among the newest nor pinned nor young, files that no other
+/// version names, and staged files that are not young. Publishers and readers may go on meanwhile.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -18,7 +19,8 @@ pub struct Args {
     /// How many of the newest versions to keep.
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = at_least_1)]
     keep: usize,
-    /// How long a version is kept after the next one came, for readers that are fetching it.
+    /// How long a version is kept after the next one came, for readers that are fetching it, and a
+    /// staged file after it was staged.
     #[arg(long, default_value_t = 86_400, value_name = "SECONDS")]
     grace: u64,
     /// Only say what would be removed.
@@ -37,21 +39,27 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let options = CleanOptions::new().keep(args.keep).grace(grace).dry_run(args.dry_run);
     let mut out = Out::new();
     for name in &names {
-        let cleaned = store.clean(name, &options)?;
+        let cleaned = match store.clean(name, &options) {
+            // A folder without a version: its staged files are gone, or are still being stored.
+            Err(e) if e.kind() == ErrorKind::NotFound && args.names.is_empty() => continue,
+            cleaned => cleaned?,
+        };
         if json {
             out.json(&json!({
                 "name": name,
                 "versions": cleaned.versions,
                 "files": cleaned.files,
                 "bytes": cleaned.bytes,
+                "staged": cleaned.staged,
                 "dry_run": args.dry_run,
             }))?;
         } else {
             out.line(format!(
-                "{name}: {} and {} ({}) {}",
+                "{name}: {}, {} ({}) and {} {}",
                 plural(cleaned.versions.len() as u64, "version"),
                 plural(cleaned.files, "file"),
                 size(cleaned.bytes),
+                plural(cleaned.staged, "staged file"),
                 if args.dry_run { "would be removed" } else { "removed" }
             ))?;
         }

@@ -9,6 +9,7 @@ mod publish;
 mod pull;
 mod rollback;
 mod show;
+mod stage;
 mod verify;
 mod watch;
 
@@ -33,6 +34,8 @@ pub enum Catalog {
     Diff(diff::Args),
     /// Publish a table or a collection as the next version of a name.
     Publish(publish::Args),
+    /// Store a table or a shard of one for a later version.
+    Stage(stage::Args),
     /// Publish the files of an old version as the next version.
     Rollback(rollback::Args),
     /// Protect a version from `gc`, or stop protecting it.
@@ -54,6 +57,7 @@ impl Catalog {
             Catalog::Show(args) => show::run(args, json),
             Catalog::Diff(args) => diff::run(args, json),
             Catalog::Publish(args) => publish::run(args, json),
+            Catalog::Stage(args) => stage::run(args),
             Catalog::Rollback(args) => rollback::run(args, json),
             Catalog::Pin(args) => pin::run(args, json),
             Catalog::Gc(args) => gc::run(args, json),
