@@ -134,6 +134,7 @@ const LAYERS: &[Layers] = &[
             ("read", &["format", "options", "simd"]),
             ("approx", &["build", "format", "options", "read"]),
             ("admin", &["approx", "format", "options", "read"]),
+            ("sharded", &["options", "read"]),
         ],
     },
     Layers {

@@ -184,6 +184,48 @@ fn a_table_is_built_and_published() {
     assert_eq!(sandbox.firn("table get out/words.table two").ok().out.trim(), "2");
 }
 
+/// Two machines stage a shard each, and their lines are published.
+#[test]
+fn staged_tables_are_published() {
+    let sandbox = sandbox();
+    sandbox.firn("table build words.csv --key key -o words.table").ok();
+    let staged = sandbox.firn("catalog stage c words words.table").ok();
+    assert_eq!(staged.json()[0]["statistics"]["records"], 2);
+    sandbox.firn("catalog ls c words").fails(3, "nothing is published");
+    let publish = "catalog publish c words --staged - --label from=two --json";
+    let first = sandbox.firn_with(publish, staged.out.as_bytes()).ok().json();
+    assert_eq!((&first[0]["kind"], &first[0]["labels"]["from"]), (&json!("table"), &json!("two")));
+    sandbox.firn("catalog pull c words -o copy").ok();
+    assert_eq!(sandbox.firn("table get copy/words.table two").ok().out.trim(), "2");
+
+    // Each key in a table of its own: in one of the two orders the tables are the shards.
+    let mut lines = Vec::new();
+    for (file, rows) in [("a", "key,value\none,1\n"), ("b", "key,value\ntwo,2\n")] {
+        sandbox.write(&format!("{file}.csv"), rows);
+        sandbox.firn(&format!("table build {file}.csv --key key -o {file}.table")).ok();
+        lines.push(sandbox.firn(&format!("catalog stage c words {file}.table")).ok().out);
+    }
+    let outcomes = [[0, 1], [1, 0]].map(|order| {
+        sandbox.write("lines", order.map(|i: usize| lines[i].clone()).concat());
+        sandbox.firn("catalog publish c words --staged lines --json")
+    });
+    let keys = ["one", "two"].map(|key| firndb::table::shard_of(key, 2));
+    for (order, outcome) in [[0, 1], [1, 0]].into_iter().zip(outcomes) {
+        match order == keys {
+            true => assert_eq!(outcome.ok().json()[0]["kind"], "sharded table"),
+            false => drop(outcome.fails(2, "its position in the list")),
+        }
+    }
+    sandbox.write("lines", &lines[0][..lines[0].len() / 2]);
+    sandbox.firn("catalog publish c words --staged lines").fails(6, "line 1: this is no line");
+    sandbox.firn("catalog publish c words --staged lines words.table").fails(2, "cannot be used");
+    sandbox.firn("catalog publish c words").fails(2, "required");
+    sandbox.firn("catalog stage c docs docs").fails(2, "from one machine");
+    let cleaned = sandbox.firn("catalog gc c --grace 0s --json").ok().json();
+    assert_eq!(cleaned[0]["staged"], 3);
+    sandbox.firn_with(publish, staged.out.as_bytes()).fails(3, "stage it again");
+}
+
 #[test]
 fn mistakes_are_reported() {
     let sandbox = sandbox();

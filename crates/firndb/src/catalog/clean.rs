@@ -8,10 +8,16 @@
 //! stored for a version that does not exist yet are kept, because a publisher may be about to
 //! list them. Hence no manifest ever lists a removed file, whatever the clocks say. The only effect
 //! of a clock that jumps is that a slow reader may have to fetch a newer version instead.
+//!
+//! Staged files are removed by age alone. No version depends on them (`stage.rs`), so a clock that
+//! jumps can only make a publisher stage them again.
 
 use super::Catalog;
-use super::format::{Version, file_number, files_dir, leaving_dir, pins_dir, versions_dir};
+use super::format::{
+    Version, file_number, files_dir, leaving_dir, pins_dir, staged_dir, versions_dir,
+};
 use super::publish::now;
+use super::stage::staged_objects;
 use super::{newest, pins};
 use crate::{ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +49,8 @@ impl CleanOptions {
 
     /// How long a version is kept after its successor was published, for readers that are fetching
     /// it. Must be longer than the slowest fetch, and longer than lists of the origin lag behind.
+    /// Staged files are kept as long after they were staged, for publishers that have not published
+    /// them yet.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
@@ -64,6 +72,7 @@ impl Default for CleanOptions {
 
 /// What [`Catalog::clean`] has removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cleaned {
     /// Versions, ascending.
     pub versions: Vec<u64>,
@@ -71,6 +80,8 @@ pub struct Cleaned {
     pub files: u64,
     /// Bytes of those files that a removed version listed.
     pub bytes: u64,
+    /// Staged files, published or not.
+    pub staged: u64,
 }
 
 /// See [`Catalog::clean`].
@@ -93,9 +104,32 @@ pub(super) fn clean_at(
     options: &CleanOptions,
     now: i64,
 ) -> Result<Cleaned> {
-    let numbers = catalog.versions(name)?;
+    let staged = staged_objects(catalog, name)?;
+    let mut cleaned = match catalog.versions(name) {
+        Err(e) if e.kind() == ErrorKind::NotFound && !staged.is_empty() => Cleaned::default(),
+        numbers => clean_versions(catalog, name, &numbers?, options, now)?,
+    };
+    let old = staged.into_iter().filter(|&(_, time)| !is_young(time, now, options.grace));
+    let old: Vec<String> = old.map(|(object, _)| object).collect();
+    cleaned.staged = old.len() as u64;
+    if !options.dry_run {
+        catalog.origin.remove(&old)?;
+        catalog.origin.sweep(&staged_dir(name))?;
+    }
+    Ok(cleaned)
+}
+
+/// Removes versions, and files that no remaining version lists. `numbers` are those of all
+/// versions.
+fn clean_versions(
+    catalog: &Catalog,
+    name: &str,
+    numbers: &[u64],
+    options: &CleanOptions,
+    now: i64,
+) -> Result<Cleaned> {
     let newest = numbers.last().copied().unwrap_or_default();
-    let (mut kept, expired) = divide(catalog, name, &numbers, options, now)?;
+    let (mut kept, expired) = divide(catalog, name, numbers, options, now)?;
     let mut cleaned = Cleaned::default();
     if options.dry_run {
         cleaned.versions = expired.iter().map(|version| version.number).collect();

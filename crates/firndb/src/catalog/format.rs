@@ -8,11 +8,12 @@
 //!                                 all later versions that contain it
 //! NAME/pins/NUMBER                pins version NUMBER; the content is a note
 //! NAME/leaving/NUMBER             the removal mark of version NUMBER, see `pins.rs`
+//! NAME/staged/MICROS-BLAKE3       a file staged MICROS microseconds after 1970, see `stage.rs`
 //! NAME/newest                     NUMBER and a line feed: a hint, see `newest.rs`
 //! ```
-//! `NUMBER` has 20 digits. Versions count from 1; the highest is the newest. The number in the name
-//! of a file makes clean-ups safe without relying on clocks: files stored for a version that does
-//! not exist yet have a higher number than every existing version.
+//! `NUMBER` and `MICROS` have 20 digits. Versions count from 1; the highest is the newest. The
+//! number in the name of a file makes clean-ups safe without relying on clocks: files stored for a
+//! version that does not exist yet have a higher number than every existing version.
 //!
 //! A manifest of format 1 is a JSON object of ASCII text. It has these members in this order. Each
 //! member and each file is on its own line:
@@ -24,12 +25,12 @@
 //! "parent_id"             "id" of the parent; omitted for the first
 //! "restores"              after a rollback, the version that has these files; else null
 //! "time"                  time of publication, RFC 3339, by the clock of the publisher
-//! "kind"                  "table", "approximate table" or "collection"
+//! "kind"                  "table", "approximate table", "sharded table" or "collection"
 //! "schema"                schema of a collection as TOML, or value schema of a table; null if none
 //! "statistics"            names to numbers, reported by the store
 //! "labels"                names to texts, given by the publisher
-//! "files"                 ordered by name; for each file:
-//!   "name"                name in the source directory
+//! "files"                 ordered by name, and so the shards of a sharded table; for each file:
+//!   "name"                name in the source directory; "shard-NNNNN.table" for shard NNNNN
 //!   "bytes"               length
 //!   "content"             content id in the footer, 32 hexadecimal digits
 //!   "blake3"              BLAKE3 of all bytes, 64 hexadecimal digits
@@ -57,11 +58,14 @@ const CHECKSUM: &str = ",\n\"checksum\": \"";
 
 /// The kind of store that a version contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum VersionKind {
     /// One file: a [`crate::table::Table`].
     Table,
     /// One file: a [`crate::table::ApproximateTable`].
     ApproximateTable,
+    /// One file per shard: a [`crate::table::ShardedTable`].
+    ShardedTable,
     /// A set file and its partitions: a [`crate::search::Collection`].
     Collection,
 }
@@ -72,13 +76,15 @@ impl VersionKind {
         match self {
             VersionKind::Table => "table",
             VersionKind::ApproximateTable => "approximate table",
+            VersionKind::ShardedTable => "sharded table",
             VersionKind::Collection => "collection",
         }
     }
 
-    fn from_name(name: &str) -> Option<VersionKind> {
-        use VersionKind::{ApproximateTable, Collection, Table};
-        [Table, ApproximateTable, Collection].into_iter().find(|kind| kind.name() == name)
+    pub(super) fn from_name(name: &str) -> Option<VersionKind> {
+        use VersionKind::{ApproximateTable, Collection, ShardedTable, Table};
+        let mut kinds = [Table, ApproximateTable, ShardedTable, Collection].into_iter();
+        kinds.find(|kind| kind.name() == name)
     }
 }
 
@@ -168,10 +174,32 @@ pub(super) fn file_object(name: &str, file: &VersionFile) -> String {
     format!("{name}/files/{:020}-{}", file.since, file.blake3)
 }
 
-/// The number in the name of a file's object; `None` for any other name.
+/// The number in the name of a file's object, or the time in that of a staged file; `None` for any
+/// other name.
 pub(super) fn file_number(object: &str) -> Option<u64> {
     let (number, hash) = object.split_once('-')?;
     twenty_digits(number).filter(|_| is_hex(hash, 64))
+}
+
+/// The folder of the staged files of a name.
+pub(super) fn staged_dir(name: &str) -> String {
+    format!("{name}/staged")
+}
+
+/// The name of the object of a file that was staged `micros` microseconds after 1970.
+pub(super) fn staged_object(name: &str, micros: u64, blake3: &str) -> String {
+    format!("{name}/staged/{micros:020}-{blake3}")
+}
+
+/// The name of the file of a shard.
+pub(super) fn shard_file(shard: usize) -> String {
+    format!("shard-{shard:05}.table")
+}
+
+/// Whether `name` is the name of the file of a shard.
+pub(super) fn is_shard_file(name: &str) -> bool {
+    let digits = name.strip_prefix("shard-").and_then(|name| name.strip_suffix(".table"));
+    digits.is_some_and(|digits| digits.len() == 5 && digits.bytes().all(|c| c.is_ascii_digit()))
 }
 
 /// The folder of the pins of a name.
@@ -211,7 +239,7 @@ pub(super) fn is_hex(text: &str, digits: usize) -> bool {
 }
 
 /// Whether `name` is a plain file name, which cannot lead out of a directory.
-fn is_file_name(name: &str) -> bool {
+pub(super) fn is_file_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 255 && !name.starts_with('.') && !name.contains(['/', '\0'])
 }
 
@@ -254,7 +282,7 @@ pub(super) fn encode(version: &Version) -> String {
 }
 
 /// Encodes a JSON string in ASCII.
-fn text(value: &str) -> String {
+pub(super) fn text(value: &str) -> String {
     let mut out = String::with_capacity(value.len() + 2);
     out.push('"');
     for unit in value.encode_utf16() {
@@ -307,8 +335,8 @@ fn parse(bytes: &[u8], name: &str, number: u64) -> Result<Version> {
     Ok(version)
 }
 
-/// The members of a JSON object in a manifest.
-struct Members<'a>(&'a Map<String, Json>);
+/// The members of a JSON object in a manifest, or in the text of a staged file.
+pub(super) struct Members<'a>(pub(super) &'a Map<String, Json>);
 
 impl Members<'_> {
     fn version(&self) -> Result<Version> {
@@ -322,11 +350,7 @@ impl Members<'_> {
         if !ascend || files.iter().any(|file| file.since == 0 || file.since > number) {
             return Err(impossible("files"));
         }
-        let mut statistics = BTreeMap::new();
-        for (name, n) in self.get("statistics", Json::as_object)? {
-            let n = n.as_u64().ok_or_else(|| impossible("statistics"))?;
-            statistics.insert(name.clone(), n);
-        }
+        let statistics = self.statistics()?;
         let mut labels = BTreeMap::new();
         for (name, value) in self.get("labels", Json::as_object)? {
             let value = value.as_str().ok_or_else(|| impossible("labels"))?;
@@ -353,6 +377,15 @@ impl Members<'_> {
         })
     }
 
+    pub(super) fn statistics(&self) -> Result<BTreeMap<String, u64>> {
+        let mut statistics = BTreeMap::new();
+        for (name, n) in self.get("statistics", Json::as_object)? {
+            let n = n.as_u64().ok_or_else(|| impossible("statistics"))?;
+            statistics.insert(name.clone(), n);
+        }
+        Ok(statistics)
+    }
+
     fn file(&self) -> Result<VersionFile> {
         let name = self.text("name")?.to_string();
         if !is_file_name(&name) {
@@ -367,11 +400,15 @@ impl Members<'_> {
         })
     }
 
-    fn get<'a, T>(&'a self, name: &str, read: impl Fn(&'a Json) -> Option<T>) -> Result<T> {
+    pub(super) fn get<'a, T>(
+        &'a self,
+        name: &str,
+        read: impl Fn(&'a Json) -> Option<T>,
+    ) -> Result<T> {
         self.0.get(name).and_then(read).ok_or_else(|| impossible(name))
     }
 
-    fn unless_null<'a, T>(
+    pub(super) fn unless_null<'a, T>(
         &'a self,
         name: &str,
         read: impl Fn(&'a Json) -> Option<T>,
@@ -382,20 +419,20 @@ impl Members<'_> {
         }
     }
 
-    fn number(&self, name: &str) -> Result<u64> {
+    pub(super) fn number(&self, name: &str) -> Result<u64> {
         self.get(name, Json::as_u64)
     }
 
-    fn text(&self, name: &str) -> Result<&str> {
+    pub(super) fn text(&self, name: &str) -> Result<&str> {
         self.get(name, Json::as_str)
     }
 
-    fn hex(&self, name: &str, digits: usize) -> Result<String> {
+    pub(super) fn hex(&self, name: &str, digits: usize) -> Result<String> {
         let text = self.text(name)?;
         if is_hex(text, digits) { Ok(text.to_string()) } else { Err(impossible(name)) }
     }
 }
 
-fn impossible(member: &str) -> Error {
-    Error::corrupt(format!("`{member}` of the manifest is missing or impossible"))
+pub(super) fn impossible(member: &str) -> Error {
+    Error::corrupt(format!("the member `{member}` is missing or impossible"))
 }

@@ -289,7 +289,7 @@ pub(super) fn require(disk: &DiskRef, dir: &Path) -> Result<()> {
 }
 
 /// `AlreadyExists` if a directory is used for something else: it has contents other than empty
-/// folders, and no folder in it has the versions or files of a name.
+/// folders, and no folder in it has the versions, files or staged files of a name.
 pub(super) fn check_unused(disk: &DiskRef, dir: &Path) -> Result<()> {
     let folders = match disk.list_dirs(dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
@@ -299,7 +299,7 @@ pub(super) fn check_unused(disk: &DiskRef, dir: &Path) -> Result<()> {
     for folder in folders {
         let inside = dir.join(&folder);
         let within = disk.list_dirs(&inside)?;
-        if within.iter().any(|name| [VERSIONS, FILES].contains(&name.as_str())) {
+        if within.iter().any(|name| [VERSIONS, FILES, STAGED].contains(&name.as_str())) {
             return Ok(());
         }
         // An empty folder may be the first step of a concurrent publisher.
@@ -318,3 +318,4 @@ pub(super) fn check_unused(disk: &DiskRef, dir: &Path) -> Result<()> {
 /// The folders of a name, see `format.rs`.
 const VERSIONS: &str = "versions";
 const FILES: &str = "files";
+const STAGED: &str = "staged";

@@ -61,6 +61,9 @@
 //! publishers exactly one succeeds; the others get `AlreadyExists` and may retry. A reader verifies
 //! each file by its BLAKE3 hash before it opens it.
 //!
+//! Shards of a table can be built on several machines: each calls [`Catalog::stage`], and one of
+//! them calls [`Catalog::publish_staged`].
+//!
 //! # Concurrency
 //!
 //! Any number of programs publish, clean and read at the same time. [`CatalogReader::current`]
@@ -88,6 +91,7 @@
 //! |---|---|
 //! | publishing | reads and sends the files that the newest version does not have |
 //! | publishing on one file system | hard links; files must not be overwritten in place |
+//! | publishing staged files | links or copies within the catalog |
 //! | a refresh without news | one listing of the versions |
 //! | a refresh | fetches, verifies and opens the files that the reader does not have |
 //! | disk space of a reader | two versions, within [`ReaderOptions::cache_bytes`] |
@@ -112,6 +116,8 @@ mod newest;
 mod source;
 mod pins;
 mod publish;
+mod staged;
+mod stage;
 mod diff;
 mod clean;
 mod pull;
@@ -129,6 +135,8 @@ pub use reader::catalog_reader::{CatalogReader, ReaderOptions, ReaderStats};
 pub use reader::generation::Generation;
 pub use reader::share::{Found, Share, SharedFile};
 pub use reader::watch::Watch;
+pub use stage::StageOptions;
+pub use staged::Staged;
 
 use crate::disk::{self, DiskRef};
 use crate::{Error, ErrorKind, Result};
@@ -223,10 +231,10 @@ impl Catalog {
         format::decode(&bytes, name, number)
     }
 
-    /// Publishes the table in the file `path`, or the collection in the directory `path`, as the
-    /// next version of `name`. Once this returns, the version is durable and readers get it.
-    /// After an error or a crash the version does not exist. The exception is an `Io` error:
-    /// it leaves the outcome open, and the version may exist, complete.
+    /// Publishes the table in the file `path`, or the collection or sharded table in the directory
+    /// `path`, as the next version of `name`. Once this returns, the version is durable and readers
+    /// get it. After an error or a crash the version does not exist. The exception is an `Io`
+    /// error: it leaves the outcome open, and the version may exist, complete.
     ///
     /// Symbolic links are followed: the targets are published under the names of the links. Files
     /// that the newest version lists with the same length and content id are neither read nor
@@ -239,6 +247,11 @@ impl Catalog {
     /// `AlreadyExists`, have changed nothing, and may retry. So does a publisher that was
     /// overtaken by newer versions while its own parent version was removed.
     /// `InvalidArgument` if `path` is neither a regular file nor a directory.
+    ///
+    /// A directory with a file `shard-00000.table` and no collection is a sharded table. It may
+    /// contain nothing but one such file per shard, numbered from 0 without a gap, with one value
+    /// schema. The keys of new shards are read, and a key in a wrong shard is refused; in all these
+    /// cases the error is `InvalidArgument`. Publish the directory once all shards are in it.
     pub fn publish(
         &self,
         name: &str,
@@ -257,6 +270,59 @@ impl Catalog {
         options: &PublishOptions<'_>,
     ) -> Result<Option<Published>> {
         publish::publish_if_changed(self, name, path.as_ref(), options)
+    }
+
+    /// Stores the table in the file `path` for a later version of `name`, without publishing it.
+    /// Send the text of the result to the machine that calls [`Catalog::publish_staged`]. Any
+    /// number of machines may stage files at the same time.
+    ///
+    /// Every byte is checked before it is stored and again as stored. Once this returns, the file
+    /// is durable. It stays until [`Catalog::clean`] removes it, which is when it is older than
+    /// [`CleanOptions::grace`], whether it was published or not. Reads the file three times.
+    ///
+    /// Errors: `InvalidArgument` for a directory: a collection is published from one machine.
+    /// Otherwise as of [`Catalog::publish`].
+    pub fn stage(
+        &self,
+        name: &str,
+        path: impl AsRef<Path>,
+        options: &StageOptions<'_>,
+    ) -> Result<Staged> {
+        stage::stage(self, name, path.as_ref(), options)
+    }
+
+    /// Publishes staged files as the next version of `name`: one file as a table, several as a
+    /// sharded table whose shard `i` is the file `staged[i]`.
+    ///
+    /// Nothing is sent: the files are linked or copied within the catalog, and
+    /// [`PublishOptions::progress`] is not called. Files that the newest version has are neither
+    /// copied nor needed any more, so the text of an unchanged shard can be used again. The other
+    /// staged objects must exist with their lengths. With [`PublishOptions::verify`] their bytes
+    /// are compared with their hashes; readers do that in any case.
+    ///
+    /// Errors: `NotFound`, naming the object, if a staged object is missing, also if a clean-up
+    /// removes it during the call; then nothing has changed. `InvalidArgument` if the list is empty
+    /// or longer than [`MAX_SHARDS`](crate::table::MAX_SHARDS), if a file was staged for another
+    /// name, or if the files are not the shards of one table: another kind, another value schema,
+    /// or keys that belong to another shard. Otherwise as of [`Catalog::publish`].
+    ///
+    /// ```
+    /// use firndb::catalog::{Catalog, PublishOptions, Staged};
+    ///
+    /// /// Publishes what several machines have staged: one line for each shard, in their order.
+    /// fn publish(catalog: &Catalog, lines: &str) -> firndb::Result<u64> {
+    ///     let staged: Vec<Staged> = lines.lines().map(str::parse).collect::<Result<_, _>>()?;
+    ///     let published = catalog.publish_staged("offers", &staged, &PublishOptions::new())?;
+    ///     Ok(published.version.number)
+    /// }
+    /// ```
+    pub fn publish_staged(
+        &self,
+        name: &str,
+        staged: &[Staged],
+        options: &PublishOptions<'_>,
+    ) -> Result<Published> {
+        stage::publish_staged(self, name, staged, options)
     }
 
     /// Publishes the files of version `to` as the next version. The history stays as it is, and
@@ -288,9 +354,9 @@ impl Catalog {
         pins::pins(self, name)
     }
 
-    /// Removes the versions of a name that `options` do not keep, and the files that no remaining
-    /// version lists. Publishers, readers and other clean-ups may run concurrently. If the manifest
-    /// of a version that is kept cannot be read, nothing is removed.
+    /// Removes the versions of a name that `options` do not keep, the files that no remaining
+    /// version lists, and old staged files. Publishers, readers and other clean-ups may run
+    /// concurrently. If the manifest of a version that is kept cannot be read, nothing is removed.
     pub fn clean(&self, name: &str, options: &CleanOptions) -> Result<Cleaned> {
         clean::clean(self, name, options)
     }
@@ -306,9 +372,10 @@ impl Catalog {
         pull::verify(self, version, progress)
     }
 
-    /// Copies the table or collection of a version into the directory `to`, with `threads` threads.
-    /// Files get the names under which they were published. From a catalog on the same file system
-    /// they are hard-linked. Calls `progress` with the number of bytes each time some arrive.
+    /// Copies the table, sharded table or collection of a version into the directory `to`, with
+    /// `threads` threads. Files get the names under which they were published. From a catalog on
+    /// the same file system they are hard-linked. Calls `progress` with the number of bytes each
+    /// time some arrive.
     ///
     /// The directory must be missing, empty, left by an interrupted pull of this version (which is
     /// resumed), or contain nothing but files of this version. Otherwise the result is

@@ -1,6 +1,6 @@
 //! Publishing a version, and rolling back to an old one.
 
-use super::format::{Version, VersionFile, encode, file_object, version_object};
+use super::format::{Version, VersionFile, VersionKind, encode, file_object, version_object};
 use super::origin::Content;
 use super::source::{self, ATTEMPTS, Source, SourceFile};
 use super::{Catalog, check_name, newest, no_version, pins, pull};
@@ -59,7 +59,8 @@ impl<'a> PublishOptions<'a> {
     }
 
     /// Also reads the files that the parent version has in the catalog, and stores the damaged ones
-    /// again. Otherwise a stored file of the right length is assumed to be intact.
+    /// again. Otherwise a stored file of the right length is assumed to be intact. The same applies
+    /// to staged files, which are not published if they are damaged.
     pub fn verify(mut self, verify: bool) -> Self {
         self.verify = verify;
         self
@@ -118,8 +119,11 @@ pub(super) fn publish_if_changed(
     let same = find_parent(catalog, name)?.filter(|newest| {
         let (old, new) = (newest.files.iter(), source.files.iter());
         let content = |file: &SourceFile| format!("{:032x}", file.content);
-        old.map(|file| (&file.name, file.content.clone()))
-            .eq(new.map(|file| (&file.name, content(file))))
+        let is_same_kind = newest.kind == source.kind;
+        is_same_kind
+            && old
+                .map(|file| (&file.name, file.content.clone()))
+                .eq(new.map(|file| (&file.name, content(file))))
     });
     let is_published = match same {
         Some(newest) => pins::is_intact(catalog, &newest)?,
@@ -135,24 +139,14 @@ fn publish_source(
     options: &PublishOptions<'_>,
 ) -> Result<Published> {
     let parent = find_parent(catalog, name)?;
-    let number = parent.as_ref().map_or(1, |parent| parent.number + 1);
+    source.check_shards(&catalog.disk, parent.as_ref())?;
     let parent_files = ParentFiles::of(parent.as_ref());
     let known: Vec<_> = source.files.iter().map(|file| parent_files.by_content(file)).collect();
     let stored = check_stored(catalog, parent.as_ref(), &known, options.verify)?;
-    let mut version = Version {
-        name: name.to_string(),
-        number,
-        id: unique_id(),
-        parent: parent.as_ref().map(|parent| parent.number),
-        parent_id: parent.as_ref().map(|parent| parent.id.clone()),
-        restores: None,
-        time: now(),
-        kind: source.kind,
-        schema: source.schema.clone(),
-        statistics: source.statistics.clone(),
-        labels: options.labels.clone(),
-        files: Vec::with_capacity(source.files.len()),
-    };
+    let mut version = next_version(name, parent.as_ref(), &options.labels);
+    (version.kind, version.schema) = (source.kind, source.schema.clone());
+    version.statistics = source.statistics.clone();
+    let number = version.number;
     let (mut new, mut files_repaired) = (Vec::new(), 0);
     for (file, stored) in source.files.iter().zip(&stored) {
         let (blake3, since) = match stored {
@@ -171,8 +165,30 @@ fn publish_source(
     Ok(Published { files_repaired, ..commit(catalog, version)? })
 }
 
+/// A version that follows `parent`, without contents yet.
+pub(super) fn next_version(
+    name: &str,
+    parent: Option<&Version>,
+    labels: &BTreeMap<String, String>,
+) -> Version {
+    Version {
+        name: name.to_string(),
+        number: parent.map_or(1, |parent| parent.number + 1),
+        id: unique_id(),
+        parent: parent.map(|parent| parent.number),
+        parent_id: parent.map(|parent| parent.id.clone()),
+        restores: None,
+        time: now(),
+        kind: VersionKind::Table,
+        schema: None,
+        statistics: BTreeMap::new(),
+        labels: labels.clone(),
+        files: Vec::new(),
+    }
+}
+
 /// Checks which of these files of the parent version the catalog has.
-fn check_stored<'a>(
+pub(super) fn check_stored<'a>(
     catalog: &Catalog,
     parent: Option<&'a Version>,
     files: &[Option<&'a VersionFile>],
@@ -266,7 +282,7 @@ pub(super) fn rollback(
 }
 
 /// The newest version, which becomes the parent of the next one.
-fn find_parent(catalog: &Catalog, name: &str) -> Result<Option<Version>> {
+pub(super) fn find_parent(catalog: &Catalog, name: &str) -> Result<Option<Version>> {
     let find = || Ok(newest::newest_number(catalog, name)?.unwrap_or(0));
     newest::read_newest(catalog, name, find)
 }
@@ -332,7 +348,7 @@ fn overtaken(version: &Version) -> Error {
 }
 
 /// Whether the catalog has a file that is to be published.
-enum Stored<'a> {
+pub(super) enum Stored<'a> {
     /// The parent version does not have the file.
     No,
     /// The parent version has the file, and its object is intact.
@@ -342,12 +358,12 @@ enum Stored<'a> {
 }
 
 /// The files of the parent version, by length and content id.
-struct ParentFiles<'a> {
+pub(super) struct ParentFiles<'a> {
     files: HashMap<(u64, &'a str), &'a VersionFile>,
 }
 
 impl<'a> ParentFiles<'a> {
-    fn of(parent: Option<&'a Version>) -> ParentFiles<'a> {
+    pub(super) fn of(parent: Option<&'a Version>) -> ParentFiles<'a> {
         let files = parent.iter().flat_map(|version| &version.files);
         let files = files.map(|file| ((file.bytes, file.content.as_str()), file)).collect();
         ParentFiles { files }
@@ -358,13 +374,13 @@ impl<'a> ParentFiles<'a> {
         self.files.get(&(file.bytes, content.as_str())).copied()
     }
 
-    fn by_hash(&self, file: &VersionFile) -> Option<&'a VersionFile> {
+    pub(super) fn by_hash(&self, file: &VersionFile) -> Option<&'a VersionFile> {
         let known = self.files.get(&(file.bytes, file.content.as_str()));
         known.filter(|known| known.blake3 == file.blake3).copied()
     }
 }
 
-fn check_labels(labels: &BTreeMap<String, String>) -> Result<()> {
+pub(super) fn check_labels(labels: &BTreeMap<String, String>) -> Result<()> {
     let fits = |text: &String| text.len() <= MAX_LABEL;
     if labels.len() > MAX_LABELS || !labels.iter().all(|(name, text)| fits(name) && fits(text)) {
         return Err(Error::invalid(format!(

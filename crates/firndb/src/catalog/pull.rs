@@ -34,17 +34,26 @@ pub(super) fn verify(
 
 /// Reads a file of a version and compares its bytes with the manifest.
 pub(super) fn verify_file(catalog: &Catalog, version: &Version, file: &VersionFile) -> Result<()> {
-    let object = version.object(file);
+    verify_object(catalog, &version.object(file), file.bytes, &file.blake3)
+}
+
+/// Reads an object and compares its length and its BLAKE3.
+pub(super) fn verify_object(
+    catalog: &Catalog,
+    object: &str,
+    bytes: u64,
+    blake3: &str,
+) -> Result<()> {
     let (mut hash, mut at) = (blake3::Hasher::new(), 0u64);
     loop {
-        let piece = catalog.origin.read(&object, at, PIECE)?;
+        let piece = catalog.origin.read(object, at, PIECE)?;
         hash.update(&piece);
         at += piece.len() as u64;
-        if piece.len() < PIECE || at > file.bytes {
+        if piece.len() < PIECE || at > bytes {
             break;
         }
     }
-    if at != file.bytes || hash.finalize().to_hex().as_str() != file.blake3 {
+    if at != bytes || hash.finalize().to_hex().as_str() != blake3 {
         let message = "this is not the file that the manifest names";
         return Err(Error::corrupt(message).in_file(object.as_ref()));
     }

@@ -5,7 +5,8 @@
 //! build a new one under the same path. That replaces the file atomically, and programs that have
 //! the old table open keep it. For keys that change one by one, use a
 //! [`LogStore`](crate::log::LogStore). If keys need not be stored and an absent key may
-//! occasionally get a value, an [`ApproximateTable`] is smaller.
+//! occasionally get a value, an [`ApproximateTable`] is smaller. If one machine cannot build the
+//! table, or if updates change few keys, a [`ShardedTable`] consists of several tables.
 //!
 //! ```
 //! use firndb::table::{BuildOptions, KeyFilter, Table, TableBuilder};
@@ -99,7 +100,8 @@
 // all keys is therefore not needed. Tables of large records, and tables loaded into memory, have
 // one nevertheless: there it is small, and saves a get one cache miss.
 //
-// Imports run one way: `options`, `simd` <- `format` <- `build`, `read` <- `approx` <- `admin`.
+// Imports run one way: `options`, `simd` <- `format` <- `build`, `read` <- `approx` <- `admin`, and
+// `read` <- `sharded`.
 
 pub(crate) mod options;
 pub(crate) mod simd;
@@ -108,6 +110,7 @@ pub(crate) mod build;
 pub(crate) mod read;
 pub(crate) mod approx;
 pub(crate) mod admin;
+pub(crate) mod sharded;
 #[cfg(test)]
 mod tests;
 
@@ -120,3 +123,4 @@ pub use format::{MAX_KEY, MAX_VALUE};
 pub use options::{Access, BuildOptions, Compression, Duplicates, KeyFilter, Progress, Stats};
 pub use read::iter::Iter;
 pub use read::table::Table;
+pub use sharded::{MAX_SHARDS, ShardedIter, ShardedStats, ShardedTable, shard_of};

@@ -41,6 +41,8 @@ impl CatalogLocation {
     pub fn create_for(&self, path: &Path) -> Result<Catalog> {
         match kind_of(path) {
             Kind::Table | Kind::Approximate | Kind::Collection | Kind::Damaged => {}
+            // The directory of a sharded table.
+            Kind::OtherDirectory if path.join("shard-00000.table").is_file() => {}
             Kind::Missing => {
                 let message = "there is nothing to publish: name a table or a collection";
                 return Err(Error::new(ErrorKind::NotFound, message).in_file(path));

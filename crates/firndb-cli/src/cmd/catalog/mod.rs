@@ -9,6 +9,7 @@ mod publish;
 mod pull;
 mod rollback;
 mod show;
+mod stage;
 mod stats;
 mod verify;
 mod watch;
@@ -32,6 +33,7 @@ pub enum Catalog {
     Show(show::Args),
     Diff(diff::Args),
     Publish(publish::Args),
+    Stage(stage::Args),
     Rollback(rollback::Args),
     Pin(pin::Args),
     Gc(gc::Args),
@@ -49,6 +51,7 @@ impl Catalog {
             Catalog::Show(args) => show::run(args, json),
             Catalog::Diff(args) => diff::run(args, json),
             Catalog::Publish(args) => publish::run(args, json),
+            Catalog::Stage(args) => stage::run(args),
             Catalog::Rollback(args) => rollback::run(args, json),
             Catalog::Pin(args) => pin::run(args, json),
             Catalog::Gc(args) => gc::run(args, json),

@@ -5,22 +5,30 @@ use crate::cmd::load::progress_bar;
 use crate::failure::Result;
 use crate::interrupt;
 use crate::output::{Out, plural, size, time};
-use firndb::catalog::{PublishOptions, Published};
+use firndb::Error;
+use firndb::catalog::{PublishOptions, Published, Staged};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Publish a table or a collection as the next version of a name.
 ///
 /// Files that the newest version already has are not sent again; on the same file system the rest
-/// is hard-linked.
+/// is hard-linked. A directory of files `shard-00000.table`, `shard-00001.table` and so on is
+/// published as a sharded table.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     catalog: CatalogLocation,
     /// The name to publish under.
     name: String,
-    /// File of a table, or directory of a collection.
-    path: PathBuf,
+    /// File of a table, or directory of a collection or sharded table.
+    #[arg(required_unless_present = "staged", conflicts_with = "staged")]
+    path: Option<PathBuf>,
+    /// Publish the lines of this file (`-` for standard input), which `firn catalog stage` has
+    /// printed: one line is a table, several are a sharded table, with line 1 as shard 0.
+    #[arg(long, value_name = "FILE")]
+    staged: Option<PathBuf>,
     /// A label, NAME=TEXT, kept with the version; may be given several times.
     #[arg(long = "label", value_name = "NAME=TEXT", value_parser = label)]
     labels: Vec<(String, String)>,
@@ -32,7 +40,11 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    let published = publish(&args.catalog, &args.name, &args.path, &args.labels, args.verify)?;
+    let published = match (&args.path, &args.staged) {
+        (Some(path), _) => publish(&args.catalog, &args.name, path, &args.labels, args.verify)?,
+        (None, Some(lines)) => publish_staged(args, &read_staged(lines)?)?,
+        (None, None) => return Err(Error::invalid("name a path, or lines with --staged").into()),
+    };
     let mut out = Out::new();
     if json {
         out.json(&published_to_json(&published))?;
@@ -57,7 +69,31 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(out.finish()?)
 }
 
-/// Publishes the table or the collection at `path`.
+/// Reads the lines that `firn catalog stage` has printed.
+fn read_staged(path: &Path) -> firndb::Result<Vec<Staged>> {
+    let mut text = String::new();
+    let read = match path.as_os_str() == "-" {
+        true => std::io::stdin().lock().read_to_string(&mut text).map(drop),
+        false => std::fs::read_to_string(path).map(|lines| text = lines),
+    };
+    read.map_err(|e| Error::io("read", path, e))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let parse = |(number, line): (usize, &str)| {
+        line.parse().map_err(|e: Error| {
+            let message = format!("line {}: {}", number + 1, e.message());
+            Error::new(e.kind(), message).in_file(path)
+        })
+    };
+    lines.map(parse).collect()
+}
+
+fn publish_staged(args: &Args, staged: &[Staged]) -> firndb::Result<Published> {
+    let labels = args.labels.iter().cloned().collect();
+    let options = PublishOptions::new().labels(labels).verify(args.verify);
+    args.catalog.open()?.publish_staged(&args.name, staged, &options)
+}
+
+/// Publishes the table, sharded table or collection at `path`.
 pub fn publish(
     catalog: &CatalogLocation,
     name: &str,

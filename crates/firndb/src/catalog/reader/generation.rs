@@ -1,10 +1,10 @@
 //! A generation: a version of a table or collection, opened.
 
 use super::cache::Cache;
-use crate::catalog::format::{Version, VersionKind};
+use crate::catalog::format::{Version, VersionKind, shard_file};
 use crate::disk::DiskRef;
 use crate::search::{self, Reader};
-use crate::table::{Access, ApproximateTable, Table};
+use crate::table::{Access, ApproximateTable, ShardedTable, Table};
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,6 +19,7 @@ pub struct Generation {
 enum Store {
     Table(Arc<Table>),
     Approximate(Arc<ApproximateTable>),
+    Sharded(ShardedTable),
     Collection(search::OpenSet),
 }
 
@@ -52,6 +53,14 @@ impl Generation {
         }
     }
 
+    /// The sharded table. `InvalidArgument` if the version is of another kind.
+    pub fn sharded_table(&self) -> Result<&ShardedTable> {
+        match &self.store {
+            Store::Sharded(table) => Ok(table),
+            _ => Err(self.wrong_kind("sharded table")),
+        }
+    }
+
     fn wrong_kind(&self, wanted: &str) -> Error {
         let Version { name, number, kind, .. } = &self.version;
         let kind = kind.name();
@@ -70,6 +79,7 @@ pub(crate) fn open(
     let disk = cache.unlocked_disk();
     let store = match version.kind {
         VersionKind::Collection => open_collection(disk, &version, cache, before)?,
+        VersionKind::ShardedTable => open_shards(&version, cache, access, before)?,
         kind => {
             let [file] = &version.files[..] else {
                 return Err(Error::corrupt("the version of a table does not have one file"));
@@ -87,6 +97,37 @@ pub(crate) fn open(
         }
     };
     Ok(Generation { version, store })
+}
+
+/// Opens a sharded table. Tables that `before` has open are shared.
+fn open_shards(
+    version: &Version,
+    cache: &Cache,
+    access: Access,
+    before: Option<&Generation>,
+) -> Result<Store> {
+    let mut open: HashMap<&str, Arc<Table>> = HashMap::new();
+    if let Some(Generation { version, store: Store::Sharded(table) }) = before {
+        let tables = version.files.iter().zip(table.shards());
+        open.extend(tables.map(|(file, table)| (file.blake3.as_str(), table.clone())));
+    }
+    let mut shards = Vec::with_capacity(version.files.len());
+    for (shard, file) in version.files.iter().enumerate() {
+        if file.name != shard_file(shard) {
+            let message = format!("the version lacks shard {shard} of the table");
+            return Err(Error::corrupt(message));
+        }
+        shards.push(match open.get(file.blake3.as_str()) {
+            Some(table) => table.clone(),
+            None => Arc::new(Table::open_on(cache.unlocked_disk(), &cache.path(file), access)?),
+        });
+    }
+    let table = ShardedTable::from_tables(shards);
+    // The publisher has checked the same.
+    table.map(Store::Sharded).map_err(|e| match e.kind() {
+        ErrorKind::InvalidArgument => Error::corrupt(e.message()),
+        _ => e,
+    })
 }
 
 fn open_collection(

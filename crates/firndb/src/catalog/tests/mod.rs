@@ -7,6 +7,9 @@
 //! - `reader.rs`: switching, bad versions, limits, and faulty origins (`faulty.rs`);
 //! - `hint.rs`: readers of origins that cannot list;
 //! - `race.rs`: publishers, clean-ups and pins between each other's calls;
+//! - `sharded.rs`: sharded tables, published from a directory;
+//! - `staged.rs`: files that are staged on several machines, and their text;
+//! - `staged_crash.rs`: power loss and failing calls while files are staged and published;
 //! - `share.rs`: files that readers expose, and origins with several sources;
 //! - `crash.rs`: power loss and failing calls at every operation of every change.
 
@@ -19,13 +22,16 @@ mod manifest;
 mod race;
 mod reader;
 mod share;
+mod sharded;
+mod staged;
+mod staged_crash;
 
 use crate::Result;
 use crate::catalog::newest::numbers;
 use crate::catalog::{Catalog, PublishOptions, Published, Version};
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::search::{Collection, Document, Field, PartitionBuilder, Roles, Schema, Type};
-use crate::table::{BuildOptions, TableBuilder};
+use crate::table::{BuildOptions, TableBuilder, shard_of};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -74,6 +80,22 @@ fn make_table(disk: &Arc<SimDisk>, version: u32) {
         TableBuilder::create_on(disk.clone() as DiskRef, Path::new(TABLE), options).unwrap();
     for n in 0..20 {
         builder.add(format!("key {n}").as_bytes(), format!("{version}").as_bytes()).unwrap();
+    }
+    builder.finish().unwrap();
+}
+
+/// Keys of a sharded table.
+const KEYS: u32 = 60;
+
+/// Creates a table with the keys of one shard, whose values contain the version.
+fn make_shard(disk: &Arc<SimDisk>, path: &Path, (shard, shards): (usize, usize), version: u32) {
+    disk.create_dir_all(path.parent().unwrap()).unwrap();
+    let options = BuildOptions { threads: 1, ..BuildOptions::default() };
+    let mut builder = TableBuilder::create_on(disk.clone() as DiskRef, path, options).unwrap();
+    for key in (0..KEYS).map(|n| format!("key {n}")) {
+        if shard_of(&key, shards) == shard {
+            builder.add(key.as_bytes(), format!("{version}").as_bytes()).unwrap();
+        }
     }
     builder.finish().unwrap();
 }

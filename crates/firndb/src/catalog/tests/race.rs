@@ -92,7 +92,7 @@ impl Origin for Between {
 }
 
 /// Runs `work` with `hook` before call `at`. Also returns the number of calls.
-fn interrupted<T>(
+pub(super) fn interrupted<T>(
     disk: &Arc<SimDisk>,
     at: usize,
     hook: impl FnOnce() + Send + 'static,

@@ -6,8 +6,8 @@ use crate::disk::envelope::{EnvelopeWriter, Kind};
 use crate::disk::spool::{Spool, TempSpace};
 use crate::disk::{self, DiskRef};
 use crate::table::approx::format::{
-    MAX_FINGERPRINT, MAX_KEYS_PER_SHARD, MAX_WIDTH, Meta, Shard, Slots, hash_of, section, shard_of,
-    shards_for,
+    MAX_FINGERPRINT, MAX_KEYS_PER_SHARD, MAX_WIDTH, Meta, Shard, Slots, hash_of, section,
+    shard_number, shards_for,
 };
 use crate::table::approx::mphf::{Hash, PerfectHash, build_perfect_hash};
 use crate::table::build::builder::{MAX_THREADS, MIN_MEMORY};
@@ -375,7 +375,7 @@ impl ApproximateBuilder {
                 let sorted = sort(pieces, &self.partitions.pools, policy, None)?;
                 shard.duplicates += sorted.totals.duplicates + left_out;
                 for (item, key, value) in sorted.run().iter() {
-                    while shard.number != shard_of(item.hash, meta.shards) {
+                    while shard.number != shard_number(item.hash, meta.shards) {
                         let next = ShardInput::new(shard.number + 1);
                         hand_over(std::mem::replace(&mut shard, next))?;
                     }

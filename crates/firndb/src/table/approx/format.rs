@@ -75,7 +75,7 @@ pub(crate) fn shards_for(records: u64) -> u64 {
 
 /// The shard of a hash.
 #[inline(always)]
-pub(crate) fn shard_of(high: u64, shards: u64) -> u64 {
+pub(crate) fn shard_number(high: u64, shards: u64) -> u64 {
     ((u128::from(high) * u128::from(shards)) >> 64) as u64
 }
 

@@ -10,7 +10,7 @@ use crate::bytes::prefetch::prefetch;
 use crate::disk::envelope::{Envelope, Kind};
 use crate::disk::{self, DiskRef};
 use crate::table::approx::format::{
-    ENTRY, FixedValue, Meta, Shard, Slots, hash_of, section, shard_of,
+    ENTRY, FixedValue, Meta, Shard, Slots, hash_of, section, shard_number,
 };
 use crate::table::approx::mphf::{Hash, bucket, mix, slot};
 use crate::table::format::block::check;
@@ -219,7 +219,7 @@ impl ApproximateTable {
         }
         let slot = first.records.wrapping_add(slot);
         if slot >= self.meta.records {
-            let shard = shard_of(hash.high, self.meta.shards);
+            let shard = shard_number(hash.high, self.meta.shards);
             let message = format!("shard {shard} has an invalid slot {slot}");
             return Err(Error::corrupt(message).in_file(self.file.path()));
         }
@@ -229,7 +229,7 @@ impl ApproximateTable {
     /// The bucket and the shard of a key.
     #[inline(always)]
     fn bucket(&self, index: HashSections, hash: Hash) -> BucketRef {
-        let shard = shard_of(hash.high, self.meta.shards);
+        let shard = shard_number(hash.high, self.meta.shards);
         let first = Shard::read(index.shards, shard);
         let end = Shard::read(index.shards, shard + 1);
         let x = mix(hash, first.seed);
