@@ -87,7 +87,7 @@ impl Removals {
             Removals::Guarded => (
                 gone <= ALWAYS_ALLOWED || gone <= all - gone,
                 format!(
-                    "more than half of them, and more than {ALWAYS_ALLOWED}, may not go unasked"
+                    "by default it may remove half of them, or {ALWAYS_ALLOWED} if that is more"
                 ),
             ),
         };

@@ -49,7 +49,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         let bytes = plural(*bytes, "byte");
         let what = if args.dry_run { "would be" } else { "were" };
         eprintln!(
-            "note: {file}: {bytes} at byte {offset} are not an intact record and {what} given up"
+            "note: {file}: {bytes} at byte {offset} are not an intact record and {what} left out"
         );
     }
     let mut out = Out::new();
@@ -69,12 +69,12 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         let dir = args.to.as_ref().filter(|_| !args.dry_run).unwrap_or(&args.dir);
         let what = if args.dry_run { "nothing was written: " } else { "" };
         out.line(format!(
-            "{}: {what}{} from {}, in {}; {} given up",
+            "{}: {what}{} from {}, in {}; {} left out",
             dir.display(),
             plural(repaired.keys, "key"),
             plural(repaired.records, "record"),
             time(start.elapsed()),
-            plural(repaired.dropped.len() as u64, "place")
+            plural(repaired.dropped.len() as u64, "damaged range")
         ))?;
     }
     Ok(out.finish()?)

@@ -171,7 +171,7 @@ fn a_dry_run_of_repair_writes_nothing() {
     let before = files(&sandbox.0);
     let run = sandbox.firn("log repair s --dry-run").ok();
     assert!(run.out.contains("nothing was written: 1,999 keys"), "{}", run.out);
-    assert!(run.err.contains("would be given up"), "{}", run.err);
+    assert!(run.err.contains("would be left out"), "{}", run.err);
     let dry = sandbox.firn("log repair s --dry-run -o r --json").ok().json();
     assert_eq!(files(&sandbox.0), before);
     let done = sandbox.firn("log repair s -o r --json").ok().json();

@@ -78,7 +78,9 @@ impl Reader {
             (stats.walks, "walked the first key of the order"),
         ];
         if let (members, bundles @ 1..) = stats.bundled {
-            lines.push(format!("{members} small partitions asked as {bundles} bundles in memory"));
+            lines.push(format!(
+                "{members} small partitions searched as {bundles} bundles in memory"
+            ));
         }
         if stats.threads > 0 {
             lines.push(format!("shared by {} threads", stats.threads));
@@ -125,7 +127,7 @@ impl fmt::Display for Explain {
         writeln!(f, "found: {} documents{matches}", self.hits)?;
         writeln!(
             f,
-            "partitions: {}, {} of them ruled out",
+            "partitions: {}, {} of them skipped by their statistics",
             self.partitions, self.partitions_pruned
         )?;
         writeln!(

@@ -140,7 +140,7 @@ fn bundles_are_built_once_queries_have_earned_credit() {
         let two_fields = reader.bundle_memory();
         assert!(two_fields > 0);
         let text = explained(&reader);
-        assert!(text.contains("24 small partitions asked as 2 bundles"), "{text}");
+        assert!(text.contains("24 small partitions searched as 2 bundles"), "{text}");
         (0..50).for_each(|_| compare(&mut rng, &reader, &plain));
         reader.warm().unwrap();
         assert!(reader.bundle_memory() > two_fields, "the other fields are added");
