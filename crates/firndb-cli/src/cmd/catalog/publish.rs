@@ -79,7 +79,7 @@ fn read_staged(path: &Path) -> firndb::Result<Vec<Staged>> {
     read.map_err(|e| Error::io("read", path, e))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let parse = |(number, line): (usize, &str)| {
-        line.parse().map_err(|e: Error| {
+        line.parse::<Staged>().map_err(|e| {
             let message = format!("line {}: {}", number + 1, e.message());
             Error::new(e.kind(), message).in_file(path)
         })

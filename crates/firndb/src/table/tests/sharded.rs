@@ -128,7 +128,8 @@ fn verify_finds_keys_in_wrong_shards() {
 fn a_damaged_shard_is_reported() {
     let (sim, disk) = build_all(400);
     let mut bytes = sim.files()[&path(3)].clone();
-    bytes[100] ^= 1;
+    let (start, _) = Table::open_on(&disk, &path(3), Access::Map).unwrap().reader.blocks;
+    bytes[start as usize + CHECKSUM + 4] ^= 1;
     sim.write_raw(&path(3), &bytes);
     let table = ShardedTable::open_on(&disk, &paths(), Access::Buffered).unwrap();
     let error = table.verify().unwrap_err();
