@@ -80,6 +80,7 @@ mod spans {
         tracing::subscriber::with_default(names.clone(), || {
             let store = LogStore::open(place.path("log")).unwrap();
             store.put("a", "1").unwrap();
+            store.backup(place.path("backup")).unwrap();
             store.close().unwrap();
             let mut builder = TableBuilder::create(place.path("table")).unwrap();
             builder.add("key", "value").unwrap();
@@ -88,7 +89,7 @@ mod spans {
         });
         let names = names.0.lock().unwrap();
         for name in
-            ["firndb.log.open", "firndb.log.checkpoint", "firndb.table.build", "firndb.table.open"]
+            ["firndb.log.open", "firndb.log.backup", "firndb.table.build", "firndb.table.open"]
         {
             assert!(names.contains(&name), "{name} is not in {names:?}");
         }

@@ -21,7 +21,7 @@ pub(crate) fn verify(store: &LogStore) -> Result<Verification> {
         report.files += 1;
         for item in segment.records(&segment.contents()?) {
             let (offset, record, length) = item?;
-            report.records += 1;
+            report.records += u64::from(matches!(record.kind, Kind::Put | Kind::Delete));
             report.bytes += length;
             let hash = shared.lookup.hash(record.key);
             if record.kind == Kind::Put && shared.lookup.holds(hash, segment.location(offset)) {
