@@ -26,8 +26,7 @@ const MAX_LABEL: usize = 4096;
 /// /// Publishes a table or collection with a label, and shows how much is sent.
 /// fn publish(catalog: &Catalog, path: &Path) -> firndb::Result<u64> {
 ///     let progress = |done, total| println!("{done} of {total} bytes");
-///     let mut options = PublishOptions { progress: Some(&progress), ..PublishOptions::default() };
-///     options.labels.insert("source".into(), "nightly build".into());
+///     let options = PublishOptions::new().label("source", "nightly build").progress(&progress);
 ///     Ok(catalog.publish("offers", path, &options)?.version.number)
 /// }
 /// ```
@@ -45,7 +44,13 @@ impl<'a> PublishOptions<'a> {
         PublishOptions::default()
     }
 
-    /// Names and texts for the manifest: at most 100, of at most 4096 bytes each.
+    /// Adds a name and a text to the manifest: at most 100, of at most 4096 bytes each.
+    pub fn label(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), text.into());
+        self
+    }
+
+    /// Sets all names and texts: see [`PublishOptions::label`].
     pub fn labels(mut self, labels: BTreeMap<String, String>) -> Self {
         self.labels = labels;
         self

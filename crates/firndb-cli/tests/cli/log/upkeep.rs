@@ -89,9 +89,10 @@ fn damage_is_detected_and_intact_records_are_saved() {
     assert_eq!(json[0]["keys"], 4000);
     assert!(sandbox.firn("log verify s").ok().out.ends_with("all well\n"));
 
-    let path = segments(&sandbox, "s").remove(0);
-    let mut bytes = fs::read(&path).unwrap();
-    let at = bytes.windows(8).position(|w| w == b"key-2502").unwrap();
+    let files = segments(&sandbox, "s").into_iter().map(|path| (fs::read(&path).unwrap(), path));
+    let record = |bytes: &[u8]| bytes.windows(8).position(|w| w == b"key-2502");
+    let mut found = files.filter_map(|(bytes, path)| Some((record(&bytes)?, bytes, path)));
+    let (at, mut bytes, path) = found.next().unwrap();
     bytes[at + 100] ^= 1;
     fs::write(&path, bytes).unwrap();
     sandbox.firn("log verify s").fails(6, "segment-");
