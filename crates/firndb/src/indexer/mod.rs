@@ -85,7 +85,7 @@
 //! | a publication | reads and rebuilds the partitions with changes, and no others |
 //! | memory | about 10 bytes per key, as in [`log`](crate::log#cost) |
 //! | a feed | 32 bytes of memory per document, and a few MiB |
-//! | a publication | [`Options::memory`], 1 GiB by default, shared by its threads |
+//! | a publication | [`Options::memory_limit`], 1 GiB by default, shared by its threads |
 //!
 //! # Limits
 //!
@@ -331,8 +331,8 @@ impl Indexer {
     /// returns, the set is durable and new readers get it.
     ///
     /// `Failed`, and nothing is published, if the collection was changed or replaced since the
-    /// index was opened. A partition must fit into the memory of one thread ([`Options::memory`]);
-    /// if one does not, nothing is published.
+    /// index was opened. A partition must fit into the memory of one thread
+    /// ([`Options::memory_limit`]); if one does not, nothing is published.
     pub fn publish(&mut self) -> Result<Publication> {
         self.finish_interrupted()?;
         publish::publish(self)
