@@ -17,12 +17,9 @@ fn fill(place: &Place, origin: &ObjectOrigin, catalog: &Catalog) {
     fs::create_dir_all(&copies).unwrap();
     let mut objects = Vec::new();
     for number in 2..=MANY {
-        let version = firndb::catalog::Version {
-            number,
-            parent: Some(number - 1),
-            time: first.time + number as i64,
-            ..first.clone()
-        };
+        let mut version = first.clone();
+        (version.number, version.parent) = (number, Some(number - 1));
+        version.time += number as i64;
         objects.push((format!("words/versions/{number:020}.json"), version.manifest()));
     }
     for number in 1..=MANY {

@@ -24,6 +24,7 @@ pub struct Inspection {
 /// A field of a partition, a partition of a set, or a segment of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct InspectedItem {
     /// Name of the field, partition or segment.
     pub name: String,
@@ -36,6 +37,7 @@ pub struct InspectedItem {
 /// A section of an immutable file.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct InspectedSection {
     /// Name of its content.
     pub name: String,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 /// The difference between two versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Diff {
     /// Parts that differ, ordered by name.
     pub changes: Vec<Change>,
@@ -18,6 +19,7 @@ pub struct Diff {
 
 /// A part that only one version has, or that differs between the two.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Change {
     /// A partition, the file of a table, or `set` for the set file of a collection.
     pub name: String,

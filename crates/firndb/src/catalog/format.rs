@@ -90,6 +90,7 @@ impl VersionKind {
 
 /// A published version of a table or collection: the content of its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Version {
     /// The name under which the version was published.
     pub name: String,
@@ -119,6 +120,7 @@ pub struct Version {
 
 /// A file of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VersionFile {
     /// Name in the source directory.
     pub name: String,

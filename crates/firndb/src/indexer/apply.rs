@@ -23,6 +23,7 @@ const CHUNK_BYTES: usize = if cfg!(test) { 2 << 10 } else { 4 << 20 };
 
 /// The effect of a feed or of single changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Applied {
     /// Keys that are new to the source.
     pub added: u64,

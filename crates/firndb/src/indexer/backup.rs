@@ -12,6 +12,7 @@ use std::path::Path;
 
 /// The result of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Backup {
     /// The result for the log.
     pub log: log::Backup,

@@ -198,6 +198,7 @@ pub struct Indexer {
 
 /// The contents of an index: [`Indexer::status`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Status {
     /// Names of the sources, and the number of documents of each.
     pub sources: Vec<(String, u64)>,

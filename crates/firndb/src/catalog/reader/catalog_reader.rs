@@ -79,6 +79,7 @@ impl Default for ReaderOptions {
 /// Counters and state of a reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct ReaderStats {
     /// The open version.
     pub version: u64,

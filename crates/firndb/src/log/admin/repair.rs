@@ -16,6 +16,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 /// What a repair found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Repaired {
     /// Records whose checksums are right. All of them were copied, in order.
     pub records: u64,

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 /// How a query was executed: as text ([`fmt::Display`]) and as numbers.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Explain {
     /// The plan, one line per step, with estimated numbers of documents.
     pub plan: Vec<String>,

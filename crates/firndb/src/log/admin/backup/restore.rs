@@ -18,6 +18,7 @@ use std::path::Path;
 
 /// What a restore made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Restored {
     /// Keys in the new store.
     pub keys: u64,

@@ -45,6 +45,7 @@ use std::sync::atomic::Ordering;
 
 /// What a backup did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Backup {
     /// Segments in it.
     pub segments: u64,
