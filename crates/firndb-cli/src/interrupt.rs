@@ -1,9 +1,9 @@
 //! Ctrl-C and termination: every command ends with a sentence about what exists and what does not,
 //! and leaves no temporary file.
 //!
-//! A thread waits for SIGINT, SIGTERM and SIGHUP. It ends the process at once, after it removed the
-//! files that are registered as [`temporary`]. Only during a [`step`], which must not be cut off,
-//! it waits for the command: at most [`PATIENCE`], or until a second signal arrives.
+//! A thread waits for SIGINT, SIGTERM and SIGHUP. It removes the files that are registered as
+//! [`temporary`], and ends the process. Only during a [`step`], which must not be cut off, does the
+//! thread wait for the command: at most [`PATIENCE`], or until another signal arrives.
 //!
 //! The exit code is 128 and the number of the signal, as shells have it: 130 after Ctrl-C, 143
 //! after SIGTERM.
@@ -34,16 +34,7 @@ struct State {
     /// What exists, and what does not.
     sentence: String,
     steps: usize,
-    temporary: Vec<(PathBuf, Extent)>,
-}
-
-/// What of a path is removed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Extent {
-    /// The file, or the directory with everything in it.
-    Whole,
-    /// What is in the directory, which was there before the command.
-    Contents,
+    temporary: Vec<PathBuf>,
 }
 
 static STATE: Mutex<State> =
@@ -107,9 +98,7 @@ fn watch(mut pipe: UnixStream) {
 
 /// Removes temporary files and reports the sentence; returns the exit code.
 fn end(state: &State) -> i32 {
-    for (path, extent) in &state.temporary {
-        remove(path, *extent);
-    }
+    state.temporary.iter().for_each(|path| remove(path));
     let signal = SIGNAL.load(Ordering::SeqCst);
     let unfinished = match state.steps {
         0 => "",
@@ -128,26 +117,18 @@ fn name(signal: usize) -> &'static str {
 }
 
 /// Removes a path. Other threads may go on creating files in a directory until it is gone.
-fn remove(path: &Path, extent: Extent) {
+fn remove(path: &Path) {
     for _ in 0..ATTEMPTS {
-        if is_removed(path, extent) {
-            return;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn is_removed(path: &Path, extent: Extent) -> bool {
-    match (fs::symlink_metadata(path), extent) {
-        (Err(e), _) => e.kind() == std::io::ErrorKind::NotFound,
-        (Ok(found), Extent::Whole) => match found.is_dir() {
-            true => fs::remove_dir_all(path).is_ok(),
-            false => fs::remove_file(path).is_ok(),
-        },
-        (Ok(_), Extent::Contents) => {
-            let entries = fs::read_dir(path).into_iter().flatten().flatten();
-            let left = entries.filter(|entry| !is_removed(&entry.path(), Extent::Whole));
-            left.count() == 0
+        let removed = match fs::symlink_metadata(path) {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+            Ok(_) => fs::remove_file(path),
+            Err(e) => Err(e),
+        };
+        match removed {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            _ => return,
         }
     }
 }
@@ -179,25 +160,26 @@ impl Drop for Step {
 #[must_use]
 pub struct Temporary(PathBuf);
 
-/// Registers a file, or a directory, that this command alone creates.
+/// Registers a file, or a directory, that this command alone has created, or that has a random
+/// name.
 pub fn temporary(path: &Path) -> Temporary {
-    register(path, Extent::Whole)
-}
-
-/// Registers the directory of a new store, which is missing or empty. An empty one stays.
-pub fn new_directory(path: &Path) -> Temporary {
-    register(path, if path.is_dir() { Extent::Contents } else { Extent::Whole })
-}
-
-fn register(path: &Path, extent: Extent) -> Temporary {
-    state().temporary.push((path.to_path_buf(), extent));
+    state().temporary.push(path.to_path_buf());
     Temporary(path.to_path_buf())
+}
+
+/// Creates a file or a directory that does not exist, and registers it. A signal does not come in
+/// between, so what another program created is never removed.
+pub fn created<T: AsRef<Path>>(create: impl FnOnce() -> Result<T>) -> Result<(T, Temporary)> {
+    let _step = step();
+    let path = create()?;
+    let temporary = temporary(path.as_ref());
+    Ok((path, temporary))
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
         let mut state = state();
-        if let Some(at) = state.temporary.iter().rposition(|(path, _)| *path == self.0) {
+        if let Some(at) = state.temporary.iter().rposition(|path| *path == self.0) {
             state.temporary.remove(at);
         }
     }

@@ -6,6 +6,7 @@ mod escape;
 mod failure;
 mod interrupt;
 mod kinds;
+mod new_dir;
 #[cfg(test)]
 mod matrix;
 mod output;

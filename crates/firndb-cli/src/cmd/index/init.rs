@@ -36,7 +36,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let division = args.division.partitioning();
     let division = division.unwrap_or_else(|| Partitioning::by_hash(DEFAULT_PARTITIONS));
     interrupt::says("no index was made");
-    let new = interrupt::new_directory(&args.dir);
+    let step = interrupt::step();
     let indexer = Indexer::open(&args.dir, schema, division, Options::default())?;
     let (fields, partitioning) = (indexer.schema().fields().len() as u64, indexer.partitioning());
     let mut out = Out::new();
@@ -55,8 +55,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         ))?;
     }
     indexer.close()?;
-    drop(new);
     interrupt::says("the index is complete");
+    drop(step);
     Ok(out.finish()?)
 }
 

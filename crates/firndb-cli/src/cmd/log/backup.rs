@@ -3,6 +3,7 @@
 use super::{open_to_read, open_to_write};
 use crate::failure::Result;
 use crate::interrupt;
+use crate::new_dir::{self, Sentences};
 use crate::output::{Out, plural, time};
 use crate::target::is_free;
 use serde_json::json;
@@ -30,24 +31,28 @@ pub struct Args {
     verify: bool,
 }
 
+const SENTENCES: Sentences = Sentences {
+    absent: "no backup was made, and the store is unchanged",
+    unfinished: "the directory holds an unfinished backup, which the same command completes",
+    complete: "the backup is complete, but not verified",
+};
+
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     let store = open_to_write(&args.dir)?;
     let keys = store.len();
-    // A new directory is removed; in that of an earlier backup the old backup stays complete.
-    let (new, step) = match is_free(&args.to)? {
-        true => (Some(interrupt::new_directory(&args.to)), None),
-        false => (None, Some(interrupt::step())),
+    let made = match is_free(&args.to)? {
+        true => new_dir::fill(&args.to, "backup", &SENTENCES, |dir| store.backup(dir))?,
+        // In the directory of an earlier backup, that backup stays complete.
+        false => {
+            let _step = interrupt::step();
+            interrupt::says("the directory holds the earlier backup or the new one");
+            let made = store.backup(&args.to)?;
+            interrupt::says(SENTENCES.complete);
+            made
+        }
     };
-    interrupt::says(match new.is_some() {
-        true => "no backup was made, and the store is unchanged",
-        false => "the directory holds the earlier backup or the new one; the store is unchanged",
-    });
-    let made = store.backup(&args.to)?;
-    interrupt::says("the backup is complete, but not verified");
-    drop(new);
     store.close()?;
-    drop(step);
     let verified = match args.verify {
         true => Some(open_to_read(&args.to)?.verify()?),
         false => None,

@@ -5,7 +5,7 @@
 
 use crate::cmd::load::{parse_bytes, progress_bar};
 use crate::failure::Result;
-use crate::interrupt;
+use crate::new_dir::{self, Sentences};
 use crate::output::{Grid, Out, plural, size, thousands, time};
 use crate::target::check_new;
 use clap::builder::RangedU64ValueParser;
@@ -59,21 +59,25 @@ struct Measured {
     times: [Duration; 4],
 }
 
+const SENTENCES: Sentences = Sentences {
+    absent: "the store of the benchmark was removed",
+    unfinished: "the directory holds the store of the benchmark: remove its files",
+    complete: "the benchmark is complete",
+};
+
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let temporary = std::env::temp_dir().join(format!("firn-log-bench-{}", std::process::id()));
     let dir = args.dir.as_ref().unwrap_or(&temporary);
     check_new(dir)?;
-    interrupt::says("the store of the benchmark was removed");
-    let store = interrupt::new_directory(dir);
     let bar = progress_bar(None);
-    let measured = measure(args, dir, |what| bar.set_message(what));
+    let measured = new_dir::fill(dir, "bench", &SENTENCES, |at| {
+        measure(args, at, |what| bar.set_message(what))
+    });
     bar.finish_and_clear();
-    if args.dir.is_none() {
-        let removed = std::fs::remove_dir_all(dir).map_err(|e| Error::io("remove", dir, e));
-        measured.as_ref().map_or(Ok(()), |_| removed)?;
-    }
     let (measured, facts) = measured?;
-    drop(store);
+    if args.dir.is_none() {
+        std::fs::remove_dir_all(dir).map_err(|e| Error::io("remove", dir, e))?;
+    }
     let mut out = Out::new();
     if json {
         for Measured { name, count, per_second, times } in &measured {

@@ -7,11 +7,11 @@ use crate::cmd::load::progress_bar;
 use crate::failure::Result;
 use crate::interrupt;
 use crate::kinds::{Engine, Kind, kind_of};
+use crate::new_dir::{fill_staged, leftovers, parent_of};
 use crate::output::{Out, plural, size, time};
 use firndb::log::LogStore;
 use firndb::{Error, ErrorKind};
 use firndb_import::halodb::HaloDb;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -83,7 +83,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     interrupt::says("all records are imported");
     report::notes(halodb.report()).iter().for_each(|note| eprintln!("note: {note}"));
     if !args.add {
-        leftovers(&target).iter().for_each(|left| {
+        leftovers(&target, PURPOSE).iter().for_each(|left| {
             eprintln!(
                 "note: {} is of an import that was interrupted, or that is running: remove it if \
                  none is running",
@@ -150,87 +150,19 @@ fn target(store: &Path, halodb: &Path) -> firndb::Result<PathBuf> {
     Ok(store)
 }
 
+/// In the names of temporary directories.
+const PURPOSE: &str = "import";
+
 /// Creates a store under a temporary name, and renames it when it is complete.
 fn new_store(
     path: &Path,
-    fill: impl FnOnce(&LogStore) -> firndb::Result<()>,
+    import: impl FnOnce(&LogStore) -> firndb::Result<()>,
 ) -> firndb::Result<()> {
-    let staged = make_staged(path)?;
-    let temporary = interrupt::temporary(&staged);
-    let made = LogStore::open(&staged).and_then(|store| {
-        fill(&store)?;
-        store.close()?;
-        // The rename replaces an empty directory, and nothing else.
-        std::fs::rename(&staged, path).map_err(|e| Error::io("name the store", path, e))?;
-        let parent = parent_of(path);
-        let synced = std::fs::File::open(parent).and_then(|dir| dir.sync_all());
-        synced.map_err(|e| Error::io("sync", parent, e))
-    });
-    drop(temporary);
-    if made.is_err() {
-        // Report the first error.
-        let _ = std::fs::remove_dir_all(&staged);
-    }
-    made
-}
-
-/// Creates the directory in which the store is filled, always a new one: what an interrupted import
-/// left is never resumed.
-fn make_staged(path: &Path) -> firndb::Result<PathBuf> {
     let parent = parent_of(path);
     std::fs::create_dir_all(parent).map_err(|e| Error::io("make", parent, e))?;
-    let mut name = staged_name(path)?;
-    name.push(std::process::id().to_string());
-    loop {
-        let staged = path.with_file_name(&name);
-        match std::fs::create_dir(&staged) {
-            Ok(()) => return Ok(staged),
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => name.push("-"),
-            Err(e) => return Err(Error::io("make", &staged, e)),
-        }
-    }
-}
-
-/// Temporary directories that interrupted imports into this store left.
-fn leftovers(path: &Path) -> Vec<PathBuf> {
-    let Ok(name) = staged_name(path) else { return Vec::new() };
-    let entries = std::fs::read_dir(parent_of(path)).into_iter().flatten().flatten();
-    let is_staged = |entry: &std::fs::DirEntry| {
-        entry.file_name().as_encoded_bytes().starts_with(name.as_encoded_bytes())
-    };
-    entries.filter(is_staged).map(|entry| entry.path()).collect()
-}
-
-/// Prefix of the names of these directories.
-fn staged_name(path: &Path) -> firndb::Result<OsString> {
-    let Some(name) = path.file_name() else {
-        let message = "name a directory for the store";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).in_file(path));
-    };
-    let mut name = name.to_os_string();
-    name.push(".import-");
-    Ok(name)
-}
-
-fn parent_of(path: &Path) -> &Path {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    parent.unwrap_or(Path::new("."))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Process ids are reused, in containers above all.
-    #[test]
-    fn an_interrupted_import_is_never_resumed() {
-        let dir = std::env::temp_dir().join(format!("firn-import-{}", std::process::id()));
-        let path = dir.join("store");
-        let made: Vec<PathBuf> = (0..3).map(|_| make_staged(&path).unwrap()).collect();
-        let mut found = leftovers(&path);
-        found.sort();
-        assert_eq!(found, made);
-        assert!(made[0] != made[1] && made[1] != made[2]);
-        std::fs::remove_dir_all(dir).unwrap();
-    }
+    fill_staged(path, PURPOSE, |staged| {
+        let store = LogStore::open(staged)?;
+        import(&store)?;
+        store.close()
+    })
 }

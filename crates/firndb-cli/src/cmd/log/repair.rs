@@ -2,7 +2,7 @@
 
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
-use crate::interrupt;
+use crate::new_dir::{self, Sentences};
 use crate::output::{Out, plural, time};
 use crate::target::check_new;
 use firndb::log::LogStore;
@@ -27,24 +27,28 @@ pub struct Args {
     dry_run: bool,
 }
 
+const SENTENCES: Sentences = Sentences {
+    absent: "nothing was saved, and the damaged store is unchanged",
+    unfinished: "the new store is incomplete: remove its files; the damaged store is unchanged",
+    complete: "the new store is complete",
+};
+
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     args.to.as_deref().map_or(Ok(()), check_new)?;
-    interrupt::says("nothing was saved, and the damaged store is unchanged");
-    let new = args.to.as_deref().filter(|_| !args.dry_run).map(interrupt::new_directory);
     let bar = progress_bar(Some(0));
     let progress = |done, all| {
         bar.set_length(all);
         bar.set_position(done);
     };
     let repaired = match &args.to {
-        Some(to) if !args.dry_run => LogStore::repair_with(&args.dir, to, progress),
+        Some(to) if !args.dry_run => new_dir::fill(to, "repair", &SENTENCES, |new| {
+            LogStore::repair_with(&args.dir, new, progress)
+        }),
         _ => LogStore::repair_dry_run(&args.dir, progress),
     };
     bar.finish_and_clear();
     let repaired = repaired?;
-    drop(new);
-    interrupt::says("the new store is complete");
     for (file, offset, bytes) in &repaired.dropped {
         let bytes = plural(*bytes, "byte");
         let what = if args.dry_run { "would be" } else { "were" };

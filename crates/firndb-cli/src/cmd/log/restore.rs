@@ -1,9 +1,8 @@
 //! `firn log restore`: creates a new store from a backup.
 
 use crate::failure::Result;
-use crate::interrupt;
+use crate::new_dir::{self, Sentences};
 use crate::output::{Out, plural, size, time};
-use crate::target::is_free;
 use firndb::log::LogStore;
 use serde_json::json;
 use std::path::PathBuf;
@@ -27,14 +26,16 @@ pub struct Args {
     to: PathBuf,
 }
 
+const SENTENCES: Sentences = Sentences {
+    absent: "nothing was restored, and the backup is unchanged",
+    unfinished: "the directory holds an unfinished store, which cannot be opened: remove its files",
+    complete: "the store is restored",
+};
+
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    interrupt::says("nothing was restored, and the backup is unchanged");
-    // A directory that is in use is refused, and stays.
-    let new = is_free(&args.to)?.then(|| interrupt::new_directory(&args.to));
-    let restored = LogStore::restore(&args.from, &args.to)?;
-    drop(new);
-    interrupt::says("the store is restored");
+    let restored =
+        new_dir::fill(&args.to, "restore", &SENTENCES, |dir| LogStore::restore(&args.from, dir))?;
     let mut out = Out::new();
     if json {
         out.json(&json!({
