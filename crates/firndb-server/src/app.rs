@@ -1,0 +1,146 @@
+//! What all connections share.
+
+use crate::auth::Tokens;
+use crate::config::{Config, Limits, duration};
+use crate::metrics::Metrics;
+use crate::stores::Stores;
+use arc_swap::ArcSwap;
+use firndb::{Error, ErrorKind, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// What all connections share.
+pub struct App {
+    /// The options.
+    pub config: Config,
+    /// The open stores.
+    pub stores: Stores,
+    /// The tokens; replaced on SIGHUP.
+    pub tokens: ArcSwap<Tokens>,
+    /// Counters of the server.
+    pub metrics: Metrics,
+    phase: AtomicU8,
+    /// Permits for queries that run.
+    running: Arc<Semaphore>,
+    /// Permits for queries that run or wait.
+    admitted: Arc<Semaphore>,
+}
+
+/// What the server is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// Stores are being opened.
+    Starting = 0,
+    /// All stores are open and warm.
+    Ready = 1,
+    /// The server is about to end: running requests are completed.
+    Draining = 2,
+}
+
+/// When a query has to end.
+#[derive(Clone, Debug)]
+pub struct Deadline {
+    /// The latest time.
+    pub at: Instant,
+    /// Set when nobody waits for the answer any more.
+    pub cancelled: Arc<AtomicBool>,
+}
+
+impl Deadline {
+    /// An error if the query has to end.
+    pub fn check(&self) -> Result<()> {
+        if self.cancelled.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Cancelled, "the client has gone"));
+        }
+        match Instant::now() < self.at {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Cancelled, "the query exceeded its deadline")),
+        }
+    }
+}
+
+/// Cancels the work of a request whose task is dropped.
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl App {
+    /// The state of a server that has not opened its stores yet.
+    pub fn new(config: Config) -> Result<App> {
+        let tokens = Tokens::load(&config.auth.tokens)?;
+        let Limits { queries, waiting_queries, .. } = config.limits;
+        Ok(App {
+            stores: Stores::default(),
+            tokens: ArcSwap::from_pointee(tokens),
+            metrics: Metrics::new(),
+            phase: AtomicU8::new(Phase::Starting as u8),
+            running: Arc::new(Semaphore::new(queries)),
+            admitted: Arc::new(Semaphore::new(queries + waiting_queries)),
+            config,
+        })
+    }
+
+    /// What the server is doing.
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Starting,
+            1 => Phase::Ready,
+            _ => Phase::Draining,
+        }
+    }
+
+    /// Enters a phase; a server that drains does not become ready again.
+    pub fn enter(&self, phase: Phase) {
+        self.phase.fetch_max(phase as u8, Ordering::AcqRel);
+    }
+
+    /// Runs `work` in a thread where it may block, with the deadline of a query. If the caller is
+    /// dropped, because its client has gone, the deadline is marked as cancelled.
+    ///
+    /// Errors: `Failed` if too many queries wait; `Cancelled` if the deadline passes before the
+    /// query begins.
+    pub async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Deadline) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.work_for(duration(self.config.limits.query_seconds), work).await
+    }
+
+    /// [`App::work`] with a time limit of its own: for administration, which may take long.
+    pub async fn work_for<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        work: impl FnOnce(Deadline) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let guard = CancelOnDrop(cancelled.clone());
+        let deadline = Deadline { at: Instant::now() + limit, cancelled };
+        let Ok(admitted) = self.admitted.clone().try_acquire_owned() else {
+            let message = "too many queries are waiting: try again later";
+            return Err(Error::new(ErrorKind::Failed, message));
+        };
+        let running = tokio::time::timeout(limit, self.running.clone().acquire_owned()).await;
+        let Ok(Ok(running)) = running else {
+            let message = "the query exceeded its deadline before it could begin";
+            return Err(Error::new(ErrorKind::Cancelled, message));
+        };
+        let task = tokio::task::spawn_blocking(move || {
+            // The permits are held until the work ends, even if nobody waits for it.
+            let _permits = (admitted, running);
+            deadline.check()?;
+            work(deadline)
+        });
+        let result = task.await;
+        drop(guard);
+        result.unwrap_or_else(|_| {
+            Err(Error::new(ErrorKind::Failed, "the request failed because of a bug in the server"))
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! The HTTP interface.
+//!
+//! A request takes these steps: [`Http::serve`] reads its headers, [`route::Route::parse`] finds
+//! its route, [`access::check`] looks at its token and origin, [`dispatch`] calls the function of
+//! the route, and [`answer`] adds the request's id and counts it.
+
+mod access;
+mod body;
+mod health;
+mod keys;
+mod negotiate;
+mod problem;
+mod reply;
+mod route;
+mod stores;
+
+pub use problem::Problem;
+pub use reply::{Body, Reply};
+pub use route::{Route, Verb};
+
+use crate::app::App;
+use crate::auth::Role;
+use crate::config::duration;
+use crate::net::{Peer, Protocol, Stream};
+use hyper::body::Incoming;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::watch;
+
+/// The header with the id of a request, which errors and the log repeat.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The HTTP interface of a server.
+pub struct Http {
+    app: Arc<App>,
+}
+
+/// A request and what its handlers need.
+pub struct Context {
+    /// What all connections share.
+    pub app: Arc<App>,
+    /// The other end of the connection.
+    pub peer: Peer,
+    /// The id of the request.
+    pub id: String,
+}
+
+impl Http {
+    /// The interface to the stores of `app`.
+    pub fn new(app: Arc<App>) -> Http {
+        Http { app }
+    }
+}
+
+impl Protocol for Http {
+    async fn serve(
+        self: Arc<Self>,
+        stream: Stream,
+        peer: Peer,
+        mut draining: watch::Receiver<bool>,
+    ) {
+        let limits = &self.app.config.limits;
+        let app = &self.app;
+        let service = service_fn(move |request| {
+            let app = app.clone();
+            async move { Ok::<_, Infallible>(answer(app, peer, request).await) }
+        });
+        let mut builder = http1::Builder::new();
+        // Without a timer the limit of the headers would have no effect.
+        builder.timer(TokioTimer::new()).header_read_timeout(duration(limits.header_seconds));
+        builder.max_buf_size(limits.header_bytes).max_headers(limits.headers);
+        builder.pipeline_flush(true);
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let early = tokio::select! {
+            ended = connection.as_mut() => Some(ended),
+            () = drained(&mut draining) => None,
+        };
+        let ended = match early {
+            Some(ended) => ended,
+            None => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(address = %peer.address, %error, "the connection ended early");
+        }
+    }
+}
+
+/// Returns when the server drains.
+async fn drained(draining: &mut watch::Receiver<bool>) {
+    let _ = draining.wait_for(|draining| *draining).await; // Fails if the server has ended.
+}
+
+/// Answers a request; counts and logs it.
+async fn answer(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> Response<Body> {
+    let start = Instant::now();
+    let id = access::request_id(request.headers());
+    let header = HeaderValue::from_str(&id).expect("ids are printable");
+    let context = Context { app, peer, id };
+    let path = request.uri().path().to_string();
+    let method = request.method().clone();
+    let route = Route::parse(&path);
+    let name = route.as_ref().map_or("none", Route::name);
+    let result = match route {
+        Ok(route) => dispatch(&context, route, request).await,
+        Err(problem) => Err(problem),
+    };
+    let mut response = result.unwrap_or_else(|problem| problem.response(&context.id));
+    response.headers_mut().insert(REQUEST_ID, header);
+    let (status, elapsed) = (response.status().as_u16(), start.elapsed());
+    context.app.metrics.count(name, status, elapsed);
+    if elapsed.as_secs_f64() >= context.app.config.log.slow_query_seconds {
+        let seconds = elapsed.as_secs_f64();
+        tracing::warn!(id = context.id, %method, path, status, seconds, "slow request");
+    } else {
+        tracing::debug!(id = context.id, %method, path, status, "request");
+    }
+    response
+}
+
+/// Calls the function of a route, if the client may.
+async fn dispatch(context: &Context, route: Route<'_>, request: Request<Incoming>) -> Reply {
+    access::check(context, &route, &request)?;
+    match route {
+        Route::Live => Ok(health::live()),
+        Route::Ready => Ok(health::ready(context)),
+        Route::Metrics => Ok(health::metrics(context)),
+        Route::Key { kind, store, key } => keys::handle(context, kind, store, key, request).await,
+        Route::Stores => stores::list(context).await,
+        Route::Store { kind, store } => stores::show(context, kind, store).await,
+        Route::Verb { .. } | Route::OpenApi | Route::Catalogs | Route::Catalog { .. } => {
+            Err(Problem::no_route())
+        }
+    }
+}
+
+/// What a request needs to be allowed to do.
+fn required_role(route: &Route<'_>, method: &Method) -> Option<Role> {
+    match route {
+        Route::Live | Route::Ready => None,
+        Route::Key { .. } if method != Method::GET && method != Method::HEAD => Some(Role::Write),
+        Route::Verb { verb, .. } => Some(verb.role()),
+        Route::Stores | Route::Store { .. } if method != Method::GET => Some(Role::Admin),
+        _ => Some(Role::Read),
+    }
+}

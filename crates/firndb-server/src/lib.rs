@@ -1,0 +1,29 @@
+//! `firn-serve`: serves log stores, tables, collections and names of catalogs over HTTP.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | [`config`] | options from the command line, the environment and a file |
+//! | [`stores`] | the open stores by name; opening, adding and removing |
+//! | [`net`] | listeners: limits on connections, TLS, slow clients |
+//! | [`http`] | the HTTP interface: routes, requests, responses |
+//! | [`auth`] | tokens and roles |
+//! | [`run()`] | starts the server, handles signals, drains and closes |
+//!
+//! A connection is a task on a few threads. A single get of a log store or a table is answered by
+//! that task, because it takes about a microsecond; everything else runs in a thread of its own
+//! ([`app::App::work`]), so that no query delays another connection.
+//!
+//! The guide for users is docs/server.md.
+
+pub mod app;
+pub mod auth;
+pub mod config;
+pub mod http;
+pub mod logging;
+pub mod metrics;
+pub mod net;
+pub mod stores;
+
+mod run;
+
+pub use run::{Server, run};

@@ -1,0 +1,107 @@
+//! Opens and warms the stores that the options name.
+
+use super::entry::{Entry, Source};
+use super::refresher::Refresher;
+use crate::config::{
+    CatalogOptions, CollectionOptions, Config, LogOptions, TableOptions, check_name, duration,
+};
+use firndb::catalog::ReaderOptions;
+use firndb::log::{Durability, LogStore, Options};
+use firndb::search::Collection;
+use firndb::table::{ApproximateTable, Table};
+use firndb::{Error, ErrorKind, Result, recognize, redact_url};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+/// Opens a log store.
+pub fn open_log(name: &str, options: &LogOptions) -> Result<Entry> {
+    check_name(name)?;
+    let path = &options.path;
+    let durability = if options.sync { Durability::Sync } else { Durability::Os };
+    let store = match options.read_only {
+        true => LogStore::open_read_only(path)?,
+        false => {
+            let all = Options::new().create(options.create).durability(durability);
+            LogStore::open_with(path, all)?
+        }
+    };
+    Ok(Entry::new(name, path.display().to_string(), Source::Log(store)))
+}
+
+/// Opens a table or an approximate table.
+pub fn open_table(name: &str, options: &TableOptions) -> Result<Entry> {
+    check_name(name)?;
+    let (path, access) = (&options.path, options.access.into());
+    let source = match recognize(path)? {
+        Some("approximate table") => {
+            Source::Approximate(Arc::new(ApproximateTable::open_with(path, access)?))
+        }
+        _ => Source::Table(Arc::new(Table::open_with(path, access)?)),
+    };
+    Ok(Entry::new(name, path.display().to_string(), source))
+}
+
+/// Opens and warms a collection, and looks for changes from then on.
+pub fn open_collection(name: &str, options: &CollectionOptions) -> Result<Entry> {
+    check_name(name)?;
+    let path = &options.path;
+    let collection = Arc::new(Collection::open(path)?);
+    collection.reader().warm()?;
+    let every = duration(options.refresh_seconds.max(0.01));
+    let refresher = Refresher::start(name.to_string(), collection.clone(), every);
+    let source = Source::Collection { collection, refresher: Mutex::new(Some(refresher)) };
+    Ok(Entry::new(name, path.display().to_string(), source))
+}
+
+/// Opens and warms the newest version of a name in a catalog, and switches to newer versions from
+/// then on.
+pub fn open_catalog(name: &str, options: &CatalogOptions, config: &Config) -> Result<Entry> {
+    check_name(name)?;
+    let catalog = firndb_remote::open(&options.place)?;
+    let cache = cache_dir(config)?.join(name);
+    std::fs::create_dir_all(&cache).map_err(|e| Error::io("create", &cache, e))?;
+    let reader_options = ReaderOptions::new().access(options.access.into());
+    let reader =
+        catalog.reader(&options.name, &cache, reader_options).map_err(|e| match e.kind() {
+            ErrorKind::Locked => {
+                let message = "another server uses this cache: give each its own with --cache";
+                Error::new(ErrorKind::Locked, message).in_file(&cache)
+            }
+            _ => e,
+        })?;
+    let store = name.to_string();
+    let every = duration(options.refresh_seconds.max(0.01));
+    let watch = reader.watch(every, move |outcome| match outcome {
+        Ok(generation) => {
+            let version = generation.version().number;
+            tracing::info!(store, version, "switched to a newer version");
+        }
+        Err(error) => tracing::error!(store, %error, "cannot open a newer version"),
+    });
+    let location = format!("{}/{}", redact_url(&options.place), options.name);
+    let source = Source::Catalog { reader, watch: Mutex::new(Some(watch)) };
+    Ok(Entry::new(name, location, source))
+}
+
+/// The directory for the caches of catalog readers.
+fn cache_dir(config: &Config) -> Result<PathBuf> {
+    if let Some(dir) = &config.cache {
+        return Ok(dir.clone());
+    }
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    // Set by systemd for a unit with `CacheDirectory=`.
+    if let Some(dir) = variable("CACHE_DIRECTORY") {
+        return Ok(PathBuf::from(dir));
+    }
+    let user = variable("XDG_CACHE_HOME").map(PathBuf::from);
+    let user = user.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cache")));
+    user.map(|dir| dir.join("firn-serve")).ok_or_else(|| {
+        Error::invalid("name a directory for copies of the catalog's files with --cache")
+    })
+}
+
+impl Entry {
+    fn new(name: &str, location: String, source: Source) -> Entry {
+        Entry { name: name.to_string(), location, source }
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests of the server with clients over the network.
+
+mod keys;
+mod support;
