@@ -18,6 +18,12 @@ fn shown(snapshot: &Snapshot, keys: &[Vec<u8>]) -> Map {
             map.insert(key.clone(), value);
         }
     }
+    let many = snapshot.get_many(keys).unwrap();
+    assert_eq!(many.len(), keys.len());
+    for (key, value) in keys.iter().zip(many) {
+        assert_eq!(value.as_ref(), map.get(key));
+        assert_eq!(snapshot.contains(key).unwrap(), value.is_some());
+    }
     let listed: Vec<_> = snapshot.iter().map(Result::unwrap).collect();
     assert_eq!(listed.len(), map.len(), "each key once");
     assert_eq!(listed.into_iter().collect::<Map>(), map);
@@ -116,7 +122,10 @@ fn snapshots_are_consistent_under_concurrent_writes_and_compaction() {
                 let snapshot = store.snapshot();
                 for n in 0..50 {
                     let [a, b] = pair(n);
-                    assert_eq!(snapshot.get(&a).unwrap(), snapshot.get(&b).unwrap());
+                    let values = snapshot.get_many(&[&a, &b]).unwrap();
+                    assert_eq!(values[0], values[1]);
+                    assert_eq!(snapshot.get(&a).unwrap(), values[0]);
+                    assert_eq!(snapshot.contains(&b).unwrap(), values[0].is_some());
                     // Possibly written for the first time meanwhile, but never removed.
                     let was_there = store.get(&a).unwrap().is_some();
                     assert!(!was_there || store.contains(&a).unwrap());
