@@ -94,6 +94,7 @@
 //! | publishing staged files | links or copies within the catalog |
 //! | a refresh without news | one listing of the versions |
 //! | a refresh | fetches, verifies and opens the files that the reader does not have |
+//! | warming ([`ReaderOptions::warm`]) | what queries had derived from files that are replaced |
 //! | disk space of a reader | two versions, within [`ReaderOptions::cache_bytes`] |
 //!
 //! # Limits

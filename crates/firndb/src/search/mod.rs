@@ -166,12 +166,15 @@ pub use format::MAX_DOCUMENTS;
 #[cfg(test)]
 pub(crate) use format::manifest::file_name as set_file;
 pub(crate) use format::manifest::number as set_number;
+#[cfg(test)]
+pub(crate) use format::{part as section_part, section as section_id};
 pub use model::document::Document;
 pub use model::query;
 pub use model::query::{Filter, MAX_DEPTH, Op, OrderBy, PageToken, Query};
 pub use model::schema::{Field, MAX_FIELDS, Payload, Roles, Schema};
 pub use model::types::Type;
 pub use model::value::{Value, timestamp_from_text, timestamp_to_text};
+pub(crate) use partition::set::DEFAULT_BUNDLE_LIMIT;
 pub use reader::{Explain, FieldReader, Hit, Page, PartitionInfo, Reader};
 pub use text::diagnostics::point_at;
 pub use text::parse::{MAX_IN, parse_filter, parse_order, parse_query};

@@ -1,9 +1,10 @@
-//! Readers of a catalog: switching versions while eight threads query, and a moved cache directory.
+//! Readers of a catalog: switching versions while threads query, with and without warming, and a
+//! moved cache directory.
 
 use super::TestDir;
 use firndb::catalog::{Catalog, CleanOptions, Generation, PublishOptions, ReaderOptions};
-use firndb::search::query::{all, eq};
-use firndb::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
+use firndb::search::query::{all, desc, eq, lte};
+use firndb::search::{Document, Field, PartitionBuilder, Query, Reader, Roles, Schema, Type};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -85,6 +86,77 @@ fn a_reader_does_not_write_into_a_directory_that_replaced_its_cache() {
     assert_eq!(current.version().number, 2);
     drop(reader);
     assert_eq!(open(&moved).unwrap().current().version().number, 2);
+}
+
+/// Runs a query on a version that was warmed. Asserts that all partitions are in bundles and that
+/// the query has built none. Returns the memory of the bundles.
+fn query_warm(docs: &Reader, query: &Query) -> u64 {
+    let before = docs.bundle_memory();
+    assert!(before > 0, "the version was not warmed");
+    let page = docs.search(query).unwrap();
+    assert_eq!(page.count, Some(PARTITIONS * DOCUMENTS));
+    let explained = docs.explain(query).unwrap().to_string();
+    let all = format!("{PARTITIONS} small partitions searched as 1 bundle");
+    assert!(explained.contains(&all), "{explained}");
+    assert_eq!(docs.bundle_memory(), before, "a query has built a bundle");
+    before
+}
+
+/// With `warm(true)` from the first query on; by default after each switch, once queries have built
+/// bundles.
+#[test]
+fn queries_after_a_switch_build_no_bundles() {
+    for warm in [Some(true), None] {
+        let temp = TestDir::new();
+        let names: Vec<String> = (0..PARTITIONS).map(|p| format!("p{p}")).collect();
+        let (collection, _) = temp.collection(names.iter().map(|n| (n.as_str(), partition(0))));
+        let catalog = Catalog::create(temp.path("catalog")).unwrap();
+        let publish = || {
+            let options = PublishOptions::default();
+            catalog.publish("docs", temp.path("collection"), &options).unwrap().version.number
+        };
+        publish();
+        let options = ReaderOptions::new().warm(warm);
+        let reader = catalog.reader("docs", temp.path("cache"), options).unwrap();
+        let query = Query::new(lte("round", 1_000u64)).order_by(desc("round")).with_count();
+        if warm.is_none() {
+            let current = reader.current();
+            let docs = current.collection().unwrap();
+            (0..200).for_each(|_| drop(docs.search(&query).unwrap()));
+        }
+        let watch = reader.watch(Duration::from_millis(2), |_| ());
+        let (done, queries) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            let work = || {
+                while !done.load(Relaxed) {
+                    query_warm(reader.current().collection().unwrap(), &query);
+                    queries.fetch_add(1, Relaxed);
+                }
+            };
+            let threads = [scope.spawn(work), scope.spawn(work)];
+            for round in 1..=40 {
+                let mut change = collection.change().unwrap();
+                change.put(&names[(round % PARTITIONS) as usize], partition(round)).unwrap();
+                change.commit().unwrap();
+                let published = publish();
+                let deadline = Instant::now() + Duration::from_secs(60);
+                let is_open = || reader.current().version().number == published;
+                let all_run = || threads.iter().all(|thread| !thread.is_finished());
+                while !is_open() && all_run() && Instant::now() < deadline {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                if !is_open() || !all_run() {
+                    done.store(true, Relaxed);
+                    panic!("version {published} was not opened in time, or a query failed");
+                }
+            }
+            done.store(true, Relaxed);
+        });
+        drop(watch);
+        let stats = reader.stats();
+        assert_eq!((stats.swaps, stats.failures), (40, 0), "{stats:?}");
+        assert!(queries.load(Relaxed) > 40);
+    }
 }
 
 /// `FIRNDB_SWAPS` is the number of swaps: 10,080 is one per minute for a week.

@@ -61,6 +61,31 @@ impl Generation {
         }
     }
 
+    /// Makes beforehand everything that queries and lookups would make on demand.
+    pub(crate) fn warm(&self) -> Result<()> {
+        match &self.store {
+            // Opening a table has read its filter and its directory, and blocks that are resident.
+            Store::Table(_) | Store::Sharded(_) => Ok(()),
+            Store::Approximate(table) => table.warm(),
+            Store::Collection(set) => set.reader.warm(),
+        }
+    }
+
+    /// Makes beforehand what queries and lookups have made for `before`.
+    pub(crate) fn warm_like(&self, before: &Generation) -> Result<()> {
+        let table = |table: &Table, old: &Table| table.reader.file.warm_like(&old.reader.file);
+        match (&self.store, &before.store) {
+            (Store::Table(new), Store::Table(old)) => table(new, old),
+            (Store::Approximate(new), Store::Approximate(old)) => new.file.warm_like(&old.file),
+            (Store::Sharded(new), Store::Sharded(old)) => {
+                let mut shards = new.shards().iter().zip(old.shards());
+                shards.try_for_each(|(new, old)| table(new, old))
+            }
+            (Store::Collection(new), Store::Collection(old)) => new.reader.warm_like(&old.reader),
+            _ => Ok(()), // The version is of another kind than the one before.
+        }
+    }
+
     fn wrong_kind(&self, wanted: &str) -> Error {
         let Version { name, number, kind, .. } = &self.version;
         let kind = kind.name();
@@ -68,17 +93,30 @@ impl Generation {
     }
 }
 
+/// How a version is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening {
+    /// How tables are read.
+    pub(crate) access: Access,
+    /// The limit of the bundles of a collection, in bytes.
+    pub(crate) bundle_limit: u64,
+}
+
 /// Opens a version whose files are in the cache. Files that `before` has, too, are shared with it
 /// and not opened again.
 pub(crate) fn open(
     version: Version,
     cache: &Cache,
-    access: Access,
+    opening: Opening,
     before: Option<&Generation>,
 ) -> Result<Generation> {
-    let disk = cache.unlocked_disk();
+    let (disk, access) = (cache.unlocked_disk(), opening.access);
     let store = match version.kind {
-        VersionKind::Collection => open_collection(disk, &version, cache, before)?,
+        VersionKind::Collection => {
+            let mut set = open_collection(disk, &version, cache, before)?;
+            set.reader = set.reader.with_bundle_limit(opening.bundle_limit);
+            Store::Collection(set)
+        }
         VersionKind::ShardedTable => open_shards(&version, cache, access, before)?,
         kind => {
             let [file] = &version.files[..] else {
@@ -135,7 +173,7 @@ fn open_collection(
     version: &Version,
     cache: &Cache,
     before: Option<&Generation>,
-) -> Result<Store> {
+) -> Result<search::OpenSet> {
     let paths: HashMap<&str, PathBuf> =
         version.files.iter().map(|file| (file.name.as_str(), cache.path(file))).collect();
     let mut sets = paths.keys().filter_map(|name| Some((*name, search::set_number(name)?)));
@@ -149,11 +187,10 @@ fn open_collection(
     // The cache has no other files than those of the manifest.
     let locate = |file: &str| paths.get(file).cloned().unwrap_or_else(|| cache.dir().join(file));
     let opened = search::OpenSet::open(disk, number, &paths[set], &locate, before);
-    let set = opened.map_err(|e| match e.kind() {
+    opened.map_err(|e| match e.kind() {
         ErrorKind::NotFound => {
             Error::corrupt(format!("the set and the manifest disagree: {}", e.message()))
         }
         _ => e,
-    })?;
-    Ok(Store::Collection(set))
+    })
 }

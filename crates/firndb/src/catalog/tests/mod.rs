@@ -5,6 +5,7 @@
 //! - `manifest.rs`: the text of manifests, golden and damaged in every byte;
 //! - `cache.rs`: foreign directories, full disks, and corrupt files of a reader;
 //! - `reader.rs`: switching, bad versions, limits, and faulty origins (`faulty.rs`);
+//! - `warm.rs`: what is made before a version becomes current;
 //! - `hint.rs`: readers of origins that cannot list;
 //! - `race.rs`: publishers, clean-ups and pins between each other's calls;
 //! - `sharded.rs`: sharded tables, published from a directory;
@@ -25,6 +26,7 @@ mod share;
 mod sharded;
 mod staged;
 mod staged_crash;
+mod warm;
 
 use crate::Result;
 use crate::catalog::newest::numbers;

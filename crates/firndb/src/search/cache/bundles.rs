@@ -13,14 +13,15 @@
 //! builds the next bundle. Occasional queries therefore rarely wait for a build, and the total time
 //! spent building is at most a small multiple of the time that queries lose without bundles. When a
 //! partition is replaced, the successor of the set keeps the other bundles. It rebuilds the
-//! affected bundle from the old one and the new partition, once there is enough credit again.
+//! affected bundle from the old one and the new partition, once there is enough credit again, or
+//! before queries see the set (`Reader::warm`, `Reader::warm_like`).
 
-use crate::Result;
 use crate::search::cache::bundle_view::miss_credit;
 use crate::search::cache::bundle_view::{Bundle, BundleView, bundle_order};
 use crate::search::partition::Partition;
 use crate::search::partition::set::QueryLimits;
 use crate::search::stats::SearchSet;
+use crate::{ErrorKind, Result};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -178,7 +179,8 @@ impl Bundles {
         state.want(set, fields.clone());
         match self.next_build(set, &state) {
             Some((i, cost)) if self.spend_credit(cost) => {
-                self.build_bundle(set, &mut state, i, limit);
+                // A damaged partition must only fail the queries that need its damaged data.
+                let _ = self.build_bundle(set, &mut state, i, limit);
                 self.current().filter(|view| view.has(fields))
             }
             _ => view,
@@ -191,7 +193,8 @@ impl Bundles {
         self.credit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
     }
 
-    /// Builds all bundles with these fields, regardless of credit. Errors: those of `limits`.
+    /// Builds all bundles with these fields, regardless of credit. Errors: those of `limits`, and
+    /// `Corrupt` if a partition is damaged.
     pub(crate) fn make(
         &self,
         set: &SearchSet,
@@ -207,7 +210,10 @@ impl Bundles {
             && let Some((i, _)) = self.next_build(set, &state)
         {
             limits.check()?;
-            self.build_bundle(set, &mut state, i, limits.bundle_memory);
+            match self.build_bundle(set, &mut state, i, limits.bundle_memory) {
+                Err(error) if error.kind() == ErrorKind::Corrupt => return Err(error),
+                _ => {} // Partitions that cannot be merged are searched one by one.
+            }
         }
         Ok(())
     }
@@ -238,33 +244,60 @@ impl Bundles {
     }
 
     /// Builds the bundle of candidate i, and publishes the view if no other bundle is to be built.
-    /// Stops building at the memory limit or on errors.
-    fn build_bundle(&self, set: &SearchSet, state: &mut BuildState, i: usize, limit: u64) {
+    /// Stops building at the memory limit, and on errors, which it returns.
+    fn build_bundle(
+        &self,
+        set: &SearchSet,
+        state: &mut BuildState,
+        i: usize,
+        limit: u64,
+    ) -> Result<()> {
         let former = state.built[i].take();
         let base = former.clone().or(state.previous[i].take());
-        // Ignore errors: a damaged partition must only fail the queries that need its damaged data.
-        let (bundle, stopped_at) = match state.memory() < limit {
-            true => {
-                let range = self.candidates[i].clone();
-                (Bundle::new(set, range, &state.wanted, base.as_deref()).ok(), u64::MAX)
-            }
-            false => (None, limit),
+        let range = self.candidates[i].clone();
+        let built = match state.memory() < limit {
+            true => Bundle::new(set, range, &state.wanted, base.as_deref()).map(Some),
+            false => Ok(None),
         };
-        let is_stopped = bundle.is_none();
-        if is_stopped {
-            state.stopped_at = Some(stopped_at);
-        }
-        state.built[i] = bundle.map(Arc::new).or(former);
-        if is_stopped && let Some(view) = self.current() {
-            // Return to the bundles of the current view, which all have the same fields.
-            state.wanted.clone_from(&view.fields);
-            for (range, built) in self.candidates.iter().zip(&mut state.built) {
-                *built = view.bundle(range).cloned();
+        match built {
+            Ok(Some(bundle)) => {
+                state.built[i] = Some(Arc::new(bundle));
+                if self.next_build(set, state).is_none() {
+                    self.publish(set, state);
+                }
+                Ok(())
             }
-            return;
+            Ok(None) => {
+                self.stop(set, state, (i, former), limit);
+                Ok(())
+            }
+            Err(error) => {
+                self.stop(set, state, (i, former), u64::MAX);
+                Err(error)
+            }
         }
-        if self.next_build(set, state).is_none() {
-            self.publish(set, state);
+    }
+
+    /// Stops building. Candidate i gets its former bundle back.
+    fn stop(
+        &self,
+        set: &SearchSet,
+        state: &mut BuildState,
+        (i, former): (usize, Option<Arc<Bundle>>),
+        stopped_at: u64,
+    ) {
+        state.stopped_at = Some(stopped_at);
+        state.built[i] = former;
+        match self.current() {
+            // Return to the bundles of the current view, which all have the same fields.
+            Some(view) => {
+                state.wanted.clone_from(&view.fields);
+                for (range, built) in self.candidates.iter().zip(&mut state.built) {
+                    *built = view.bundle(range).cloned();
+                }
+            }
+            // Queries use those that were built: their memory must not be in vain.
+            None => self.publish(set, state),
         }
     }
 }

@@ -103,8 +103,28 @@ impl Collection {
     /// Files that were copied into the directory count, too. `Failed` if the newest set there is
     /// older than the open one: open the collection again. An error leaves this handle unchanged.
     pub fn refresh(&self) -> Result<bool> {
+        self.refresh_with(|_| Ok(()))
+    }
+
+    /// [`Collection::refresh`] that calls `prepare` with a reader of the newer set before it
+    /// switches. An error of `prepare` leaves this handle unchanged. A server warms the new set
+    /// there, so that no query has to:
+    ///
+    /// ```
+    /// use firndb::search::Collection;
+    ///
+    /// fn refresh(collection: &Collection) -> firndb::Result<bool> {
+    ///     let before = collection.reader();
+    ///     collection.refresh_with(|new| new.warm_like(&before)) // or `new.warm()`
+    /// }
+    /// ```
+    ///
+    /// Changes that this handle commits are not prepared: they are visible at once. A program that
+    /// also changes the collection can change it through another handle.
+    pub fn refresh_with(&self, prepare: impl FnOnce(&Reader) -> Result<()>) -> Result<bool> {
         let before = self.open_dir();
         let Some(next) = before.newer(&self.disk, &self.dir)? else { return Ok(false) };
+        prepare(&next.set.reader)?;
         let is_other = next.set.content != before.set.content;
         let is_other = is_other || next.set.number != before.set.number;
         self.swap(&before, next);

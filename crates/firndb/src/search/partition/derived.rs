@@ -93,7 +93,6 @@ impl Partition {
     }
 
     /// Whether the keys of a field have been derived.
-    #[cfg(test)]
     pub(crate) fn is_derived(&self, field: usize) -> bool {
         self.fields[field].derived.as_ref().is_some_and(|derived| derived.get().is_some())
     }

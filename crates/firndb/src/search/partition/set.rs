@@ -185,7 +185,7 @@ fn map(common: &Schema, own: &Schema) -> Option<Arc<[u32]>> {
 }
 
 /// The default of [`QueryLimits::bundle_memory`].
-const DEFAULT_BUNDLE_MEMORY: u64 = 256 << 20;
+pub(crate) const DEFAULT_BUNDLE_LIMIT: u64 = 256 << 20;
 
 /// The deadline, cancellation flag, number of threads and memory limit of a query.
 #[derive(Clone)]
@@ -200,7 +200,7 @@ pub(crate) struct QueryLimits {
 
 impl Default for QueryLimits {
     fn default() -> QueryLimits {
-        let bundle_memory = DEFAULT_BUNDLE_MEMORY;
+        let bundle_memory = DEFAULT_BUNDLE_LIMIT;
         QueryLimits { deadline: None, cancel: None, threads: 0, bundle_memory }
     }
 }

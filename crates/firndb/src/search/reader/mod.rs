@@ -4,12 +4,14 @@
 //! `search` runs queries: it plans the filter, chooses between partitions and bundles, and calls
 //! the collectors of `collect`. `resume` translates a page token of another set before a page is
 //! searched.
-//! `fields` reads one field of many hits. `explain` reports how a query was executed.
+//! `fields` reads one field of many hits. `explain` reports how a query was executed. `warm` makes
+//! beforehand what queries would make on demand.
 
 mod explain;
 mod fields;
 mod resume;
 mod search;
+mod warm;
 
 use crate::bytes::inspection::Verification;
 use crate::bytes::metric::Metric;
@@ -309,15 +311,33 @@ impl Reader {
     }
 
     /// Verifies the checksums of everything queries read, builds the value statistics and bundles
-    /// small partitions, so that no query has to.
+    /// small partitions, so that no query has to. What has been made is not made again. After a
+    /// change of the collection, the next set shares it: only the partitions that changed are
+    /// verified, and a bundle with some of them is built from its predecessor.
+    ///
+    /// Merging takes about 75 ns per document and indexed field of small partitions, and rebuilding
+    /// a bundle after a change 35 ns. Bundles stay within [`Reader::with_bundle_limit`].
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` if a partition is damaged; `Cancelled` by the deadline or flag of the reader. What
+    /// has been made until then is kept.
     pub fn warm(&self) -> Result<()> {
-        self.set.statistics.warm(&self.set)?;
-        for part in &self.set.partitions {
-            part.warm()?;
-        }
-        let fields = self.set.schema.fields.iter().enumerate();
-        let indexed = fields.filter(|(_, field)| field.roles.filterable || field.roles.sortable);
-        self.set.bundles.make(&self.set, indexed.map(|(i, _)| i), &self.limits)
+        span!(DEBUG, "firndb.search.warm");
+        warm::warm(self)
+    }
+
+    /// Makes for this reader what has been made for `before`, a reader of an older set of the same
+    /// collection: verifies the same checksums of partitions that are new, builds the value
+    /// statistics and, if there are bundles of small partitions, bundles with the same fields. So
+    /// queries are as fast as before, and nothing is made that they have not used.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Reader::warm`].
+    pub fn warm_like(&self, before: &Reader) -> Result<()> {
+        span!(DEBUG, "firndb.search.warm_like");
+        warm::warm_like(self, before)
     }
 
     /// The figures for monitoring.

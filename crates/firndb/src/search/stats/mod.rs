@@ -272,10 +272,34 @@ impl Statistics {
     /// Builds the statistics of all fields now.
     pub(crate) fn warm(&self, set: &PartitionSet) -> Result<()> {
         for (field, definition) in set.schema.fields.iter().enumerate() {
-            if definition.roles.filterable || definition.roles.sortable {
-                self.zones(set, field)?;
+            let roles = definition.roles;
+            if roles.filterable || roles.sortable {
+                let zones = self.zones(set, field)?;
+                let orders = [false, true].into_iter().filter(|_| roles.sortable);
+                orders.for_each(|descending| _ = zones.best_first(descending));
             }
-            if definition.roles.filterable && set.partitions.len() >= MIN_PARTITIONS {
+            if roles.filterable && set.partitions.len() >= MIN_PARTITIONS {
+                self.values(set, field)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds those statistics that `other` has of another set. `fields` has pairs of equal fields:
+    /// the number in this set and the one in the other.
+    pub(crate) fn warm_like(
+        &self,
+        set: &PartitionSet,
+        other: &Statistics,
+        fields: &[(usize, usize)],
+    ) -> Result<()> {
+        for &(field, like) in fields {
+            if let Some(known) = other.zones[like].get() {
+                let zones = self.zones(set, field)?;
+                known.by_low.get().iter().for_each(|_| _ = zones.best_first(false));
+                known.by_high.get().iter().for_each(|_| _ = zones.best_first(true));
+            }
+            if other.values[like].get().is_some() {
                 self.values(set, field)?;
             }
         }
@@ -421,8 +445,9 @@ impl Statistics {
         Ok(text)
     }
 
-    /// Whether the value table and the zone maps of a field have been built.
+    /// Whether the value table, if queries use one, and the zone maps of a field have been built.
     pub(crate) fn is_made(&self, field: usize) -> bool {
-        self.values[field].get().is_some() && self.zones[field].get().is_some()
+        let few = self.slots.partition_count() < MIN_PARTITIONS;
+        (few || self.values[field].get().is_some()) && self.zones[field].get().is_some()
     }
 }

@@ -17,11 +17,11 @@ const SEED: u64 = 0xB0_0D1E;
 const LARGE: usize = 32_800;
 
 /// Orders of documents: none, one with many ties, and the same as a second field.
-fn orders() -> [Vec<OrderBy>; 3] {
+pub(super) fn orders() -> [Vec<OrderBy>; 3] {
     [vec![], vec![desc("rank")], vec![asc("number"), desc("rank")]]
 }
 
-fn builder(rng: &mut Rng, documents: usize, order: &[OrderBy]) -> PartitionBuilder {
+pub(super) fn builder(rng: &mut Rng, documents: usize, order: &[OrderBy]) -> PartitionBuilder {
     let fields = [
         Field::new("number", Type::U64, Roles::FULL).nullable(),
         Field::new("rank", Type::I64, Roles::FULL),
@@ -47,7 +47,7 @@ fn builder(rng: &mut Rng, documents: usize, order: &[OrderBy]) -> PartitionBuild
 }
 
 /// Twelve small partitions, a large one, and twelve more small ones, some of them empty.
-fn collection(rng: &mut Rng, order: &[OrderBy]) -> Store {
+pub(super) fn collection(rng: &mut Rng, order: &[OrderBy]) -> Store {
     let store = store();
     let mut change = store.collection.change().unwrap();
     for p in 0..12 {
@@ -74,7 +74,7 @@ fn some_filter(rng: &mut Rng) -> Filter {
 }
 
 /// Compares the answers of both readers, sometimes with the plans of large partitions.
-fn compare(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
+pub(super) fn compare(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
     let list = *rng.pick(&[None, Some(true), Some(false)]);
     FORCED.set(Forced { large: rng.below(2) == 0, list, ..Forced::default() });
     compare_as_forced(rng, bundled, plain);
@@ -119,7 +119,7 @@ fn compare_as_forced(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
 }
 
 /// A reader of the newest set without bundles.
-fn plain(disk: &std::sync::Arc<crate::disk::SimDisk>) -> Reader {
+pub(super) fn plain(disk: &std::sync::Arc<crate::disk::SimDisk>) -> Reader {
     open(disk).unwrap().reader().with_bundle_limit(0)
 }
 

@@ -6,6 +6,7 @@
 //! - `model.rs`: random queries of random collections give the answers of `reference.rs`
 //!   (`random_collection.rs` generates the collections, `random_queries.rs` the queries);
 //! - `bundle.rs`: partitions merged in memory give the answers of the separate partitions;
+//! - `warm.rs`: what is made before a set becomes current, and that queries then make nothing;
 //! - `bitsets.rs`, `scans.rs`: the forms of postings, and keys that are found in the column only;
 //! - `points.rs`, `points_by_value.rs`: windows over the points of two fields, without and with
 //!   values in the points;
@@ -52,6 +53,7 @@ mod replaced_directory;
 mod sample_files;
 mod scans;
 mod verify;
+mod warm;
 
 use crate::ErrorKind;
 use crate::bytes::int::u32_at;
