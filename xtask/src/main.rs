@@ -29,7 +29,7 @@ usage: cargo xtask VERB
   tidy                   the rules of this repository, checked over all files that git tracks
   licences               every dependency has an accepted licence
   cross                  type-checks the other supported targets that are installed
-  bench search|table|log|limits|index [--peers a,b] [ARGS]
+  bench search|table|log|limits|index|swaps [--peers a,b] [ARGS]
                          the benchmarks, in release mode
 ";
 

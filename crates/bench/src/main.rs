@@ -30,6 +30,8 @@ enum Command {
     Limits(Limits),
     /// Indexer: latency of changes, and their effect on concurrent queries.
     Index(Index),
+    /// Catalog: query latency while a reader switches to new versions.
+    Swaps(Swaps),
     /// Answers jobs on standard input, as a child process of the runner.
     #[command(hide = true)]
     Engine {
@@ -181,6 +183,22 @@ struct Index {
     markdown: Option<PathBuf>,
 }
 
+#[derive(Args)]
+struct Swaps {
+    /// Documents of the index, which is that of `index`.
+    #[arg(long, default_value_t = 1_024_000)]
+    documents: u64,
+    /// Partitions of the index.
+    #[arg(long, default_value_t = 1024)]
+    partitions: u32,
+    /// Queries per second.
+    #[arg(long, default_value_t = 500)]
+    rate: u32,
+    /// Seconds of each measurement, with a switch per second.
+    #[arg(long, default_value_t = 30)]
+    seconds: u64,
+}
+
 fn main() -> Result<()> {
     let Cli::Command(command) = Cli::parse();
     match command {
@@ -189,6 +207,7 @@ fn main() -> Result<()> {
         Command::Log(log) => run_log(&log),
         Command::Limits(options) => run_limits(&options),
         Command::Index(options) => run_index(&options),
+        Command::Swaps(options) => run_swaps(&options),
         Command::Engine { bench, name, records: Some(records) } if bench == "log-limits" => {
             log::limits::fill_and_update(Path::new(&name), records)
         }
@@ -306,6 +325,16 @@ fn run_index(options: &Index) -> Result<()> {
     let page = index::markdown::page(&index::Report { prepared, steps, sustained });
     println!("{page}");
     options.markdown.iter().try_for_each(|path| outputs::write(path, &page))
+}
+
+fn run_swaps(options: &Swaps) -> Result<()> {
+    let dir = target()?.join("bench");
+    let prepared = index::prepare::Prepared::new(&dir, options.documents, options.partitions)?;
+    let (rate, seconds) = (options.rate, options.seconds);
+    let options = index::swaps::Options { rate, first: 5, seconds };
+    let figures = index::swaps::run(&prepared, &dir.join("swaps"), &options)?;
+    println!("{}", index::swaps::table(&figures, &options));
+    Ok(())
 }
 
 fn target() -> Result<PathBuf> {

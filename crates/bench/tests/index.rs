@@ -1,7 +1,7 @@
 //! The index benchmark at a small size, with every part of a full run.
 
 use firndb_bench::index::prepare::Prepared;
-use firndb_bench::index::{Report, markdown, sustained, visible};
+use firndb_bench::index::{Report, markdown, sustained, swaps, visible};
 use std::path::PathBuf;
 
 #[test]
@@ -30,6 +30,16 @@ fn a_small_run_has_all_figures() {
         let most = times.all.iter().filter_map(|kind| kind.last()).fold(0.0, |a, b| b.max(a));
         assert!(times.ran.last().is_some_and(|ran| *ran <= most));
     }
+
+    let options = swaps::Options { rate: 200, first: 1, seconds: 2 };
+    let figures = swaps::run(&prepared, &root.join("swaps"), &options).unwrap();
+    let counts: Vec<u64> = figures.iter().map(|figures| figures.swaps).collect();
+    assert_eq!(counts[0], 0);
+    assert!(counts[1..].iter().all(|swaps| (1..=2).contains(swaps)), "{counts:?}");
+    assert!(figures.iter().all(|figures| figures.latencies.len() > 100));
+    let table = swaps::table(&figures, &options);
+    assert!(figures.iter().all(|figures| table.contains(&format!("| {} |", figures.name))));
+    assert!(!root.join("swaps").exists());
 
     let page = markdown::page(&Report { prepared, steps, sustained });
     assert!(

@@ -2,12 +2,14 @@
 //! changes for concurrent queries.
 //!
 //! [`prepare`] builds an index of car offers, [`visible`] changes single documents and waits until
-//! a reader sees them, [`sustained`] alternates queries with and without concurrent changes.
+//! a reader sees them, [`sustained`] alternates queries with and without concurrent changes, and
+//! [`swaps`] measures queries while the reader of a catalog switches to new versions.
 //! [`markdown`] formats the figures as a page.
 
 pub mod markdown;
 pub mod prepare;
 pub mod sustained;
+pub mod swaps;
 pub mod visible;
 
 use prepare::Prepared;

@@ -162,16 +162,17 @@ fn background() -> Result<()> {
 }
 
 /// How long the calling thread was runnable but had no processor.
-struct Waiting(Option<File>);
+pub struct Waiting(Option<File>);
 
 impl Waiting {
     /// 0 on systems that do not report it.
-    fn new() -> Waiting {
+    #[expect(clippy::new_without_default, reason = "it belongs to the calling thread")]
+    pub fn new() -> Waiting {
         Waiting(File::open("/proc/thread-self/schedstat").ok())
     }
 
     /// Nanoseconds so far.
-    fn so_far(&self) -> f64 {
+    pub fn so_far(&self) -> f64 {
         let mut text = [0; 64];
         let read = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
         let mut words = std::str::from_utf8(&text[..read]).unwrap_or("").split_whitespace();
