@@ -45,6 +45,7 @@ mod parse;
 mod records;
 mod row;
 mod rows;
+mod shown;
 mod typer;
 pub mod value;
 mod write;
@@ -61,6 +62,7 @@ pub use records::{
 };
 pub use row::{BadRow, Position, RawValue, Row, RowResult};
 pub use rows::{RowOptions, Rows};
+pub use shown::Shown;
 pub use typer::{BytesFormat, PayloadSource, Typer, TyperOptions};
 pub use write::{
     BatchWriter, NO_DIGITS, OutputFile, RecordFormat, RecordWriter, RecordWriterOptions, RowWriter,

@@ -26,7 +26,12 @@ pub struct App {
     running: Arc<Semaphore>,
     /// Permits for queries that run or wait.
     admitted: Arc<Semaphore>,
+    /// Permits for administration.
+    administering: Arc<Semaphore>,
 }
+
+/// Backups, compactions and the like that run at a time.
+pub const ADMINISTERING: usize = 8;
 
 /// What the server is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +88,7 @@ impl App {
             phase: AtomicU8::new(Phase::Starting as u8),
             running: Arc::new(Semaphore::new(queries)),
             admitted: Arc::new(Semaphore::new(queries + waiting_queries)),
+            administering: Arc::new(Semaphore::new(ADMINISTERING)),
             config,
         })
     }
@@ -140,6 +146,27 @@ impl App {
         let result = task.await;
         drop(guard);
         result.unwrap_or_else(|_| {
+            Err(Error::new(ErrorKind::Failed, "the request failed because of a bug in the server"))
+        })
+    }
+
+    /// Runs `work` of administration in a thread where it may block: without a deadline, and
+    /// without a permit of queries. It continues if the caller is dropped.
+    ///
+    /// Errors: `Failed` if [`ADMINISTERING`] such tasks run already.
+    pub async fn administer<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let Ok(permit) = self.administering.clone().try_acquire_owned() else {
+            let message = "too many tasks of administration are running: try again later";
+            return Err(Error::new(ErrorKind::Failed, message));
+        };
+        let task = tokio::task::spawn_blocking(move || {
+            let _permit = permit; // Held until the work ends, even if nobody waits for it.
+            work()
+        });
+        task.await.unwrap_or_else(|_| {
             Err(Error::new(ErrorKind::Failed, "the request failed because of a bug in the server"))
         })
     }

@@ -44,6 +44,9 @@ fn runtime(config: &Config) -> Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.enable_all().thread_name("firn-serve");
     builder.max_blocking_threads(config.limits.queries + 16);
+    if let Some(threads) = config.threads {
+        builder.worker_threads(threads);
+    }
     builder.build().map_err(|e| {
         Error::new(ErrorKind::Io, format!("cannot start the threads of the server: {e}"))
     })

@@ -187,7 +187,7 @@ impl Error {
     }
 
     /// Whether the disk is full or the user's quota is exceeded.
-    pub(crate) fn is_disk_full(&self) -> bool {
+    pub fn is_disk_full(&self) -> bool {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         self.0.source.as_ref().is_some_and(|e| matches!(e.kind(), QuotaExceeded | StorageFull))
     }

@@ -23,7 +23,7 @@ pub struct Args {
     /// Serve a log store for reading and writing; it is created if it is missing.
     #[arg(long = "log", value_name = "NAME=DIR")]
     pub logs: Vec<String>,
-    /// Serve a table or an approximate table.
+    /// Serve a table or an approximate table, or a directory with the shards of a table.
     #[arg(long = "table", value_name = "NAME=FILE")]
     pub tables: Vec<String>,
     /// Serve a collection.
@@ -72,6 +72,12 @@ pub struct Args {
     /// gives status 200 and no content.
     #[arg(long, value_name = "PREFIX", num_args = 0..=1, default_missing_value = "/bsdb/")]
     pub bsdb_compat: Option<String>,
+    /// The store for --bsdb-compat [default: the only table].
+    #[arg(long, value_name = "NAME", requires = "bsdb_compat")]
+    pub bsdb_store: Option<String>,
+    /// Threads that answer requests [default: one per processor].
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
     /// The form of the server's log.
     #[arg(long, value_enum)]
     pub log_format: Option<LogFormat>,
@@ -104,6 +110,10 @@ impl Args {
         if self.bsdb_compat.is_some() {
             http.bsdb_prefix = self.bsdb_compat.clone();
         }
+        if self.bsdb_store.is_some() {
+            http.bsdb_store = self.bsdb_store.clone();
+        }
+        config.threads = self.threads.or(config.threads);
         let log = &mut config.log;
         log.format = self.log_format.unwrap_or(log.format);
         if let Some(level) = &self.log_level {

@@ -30,6 +30,8 @@ pub struct Config {
     pub limits: Limits,
     /// The log of the server itself.
     pub log: Log,
+    /// Threads that answer requests; `None` for one per processor. Queries run in further threads.
+    pub threads: Option<usize>,
     /// The directory with the caches of catalog readers, one folder per store.
     pub cache: Option<PathBuf>,
     /// Log stores by name.
@@ -50,10 +52,10 @@ pub struct Http {
     pub address: SocketAddr,
     /// Origins of web pages that may call the server (CORS): `https://example.org`, or `*`.
     pub cors_origins: Vec<String>,
-    /// Serves `PREFIX KEY` like BSDB's HttpServer, from the only table or the one that `bsdb_store`
-    /// names: `/bsdb/`.
+    /// Serves `PREFIX KEY` like BSDB's HttpServer, from the only table or the store that
+    /// `bsdb_store` names: `/bsdb/`.
     pub bsdb_prefix: Option<String>,
-    /// The table for `bsdb_prefix`.
+    /// The table or log store for `bsdb_prefix`.
     pub bsdb_store: Option<String>,
 }
 
@@ -150,7 +152,7 @@ pub struct LogOptions {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableOptions {
-    /// Its file.
+    /// Its file, or the directory with its shards: `shard-00000.table`, `shard-00001.table`, ...
     pub path: PathBuf,
     /// How blocks are read.
     #[serde(default)]
@@ -210,7 +212,8 @@ pub struct CatalogOptions {
     pub access: AccessMode,
 }
 
-fn refresh_seconds() -> f64 {
+/// How often the server looks for changes, in seconds, unless an option says otherwise.
+pub fn refresh_seconds() -> f64 {
     1.0
 }
 
@@ -256,6 +259,13 @@ impl Config {
         if seen.is_empty() {
             let message = "there is nothing to serve: name a store with --log, --table, \
                            --collection or --catalog, or in a configuration file";
+            return Err(Error::invalid(message));
+        }
+        if self.threads == Some(0) {
+            return Err(Error::invalid("threads is 0: nothing could be served"));
+        }
+        if let Some(prefix) = self.http.bsdb_prefix.as_ref().filter(|p| !p.starts_with('/')) {
+            let message = format!("the prefix `{prefix}` of --bsdb-compat does not begin with `/`");
             return Err(Error::invalid(message));
         }
         self.limits.check()?;

@@ -5,10 +5,13 @@
 //! the route, and [`answer`] adds the request's id and counts it.
 
 mod access;
+mod admin;
 mod body;
+mod bsdb;
 mod health;
 mod keys;
 mod negotiate;
+mod parse;
 mod problem;
 mod reply;
 mod route;
@@ -108,7 +111,10 @@ async fn answer(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> Respon
     let context = Context { app, peer, id };
     let path = request.uri().path().to_string();
     let method = request.method().clone();
-    let route = Route::parse(&path);
+    let options = &context.app.config.http;
+    let target = options.bsdb_prefix.as_ref().and_then(|_| request.uri().path_and_query());
+    let target = target.map(|target| target.as_str().to_string()).unwrap_or_default();
+    let route = Route::parse(&path).or_else(|e| bsdb::route(options, &target).ok_or(e));
     let name = route.as_ref().map_or("none", Route::name);
     let result = match route {
         Ok(route) => dispatch(&context, route, request).await,
@@ -135,11 +141,28 @@ async fn dispatch(context: &Context, route: Route<'_>, request: Request<Incoming
         Route::Ready => Ok(health::ready(context)),
         Route::Metrics => Ok(health::metrics(context)),
         Route::Key { kind, store, key } => keys::handle(context, kind, store, key, request).await,
-        Route::Stores => stores::list(context).await,
-        Route::Store { kind, store } => stores::show(context, kind, store).await,
-        Route::Verb { .. } | Route::OpenApi | Route::Catalogs | Route::Catalog { .. } => {
-            Err(Problem::no_route())
-        }
+        Route::Bsdb { key } => bsdb::get(context, key, &request),
+        Route::Stores => match *request.method() {
+            Method::GET | Method::HEAD => stores::list(context).await,
+            Method::POST => admin::add(context, request).await,
+            _ => Err(Problem::method("GET, HEAD, POST")),
+        },
+        Route::Store { kind, store } => match *request.method() {
+            Method::GET | Method::HEAD => stores::show(context, kind, store).await,
+            Method::DELETE => admin::remove(context, kind, store).await,
+            _ => Err(Problem::method("GET, HEAD, DELETE")),
+        },
+        Route::Verb { .. } if request.method() != Method::POST => Err(Problem::method("POST")),
+        Route::Verb { kind, store, verb } => match verb {
+            Verb::Mget => keys::mget(context, kind, store, request).await,
+            Verb::Mput => keys::mput(context, store, request).await,
+            Verb::Scan => keys::scan(context, kind, store, request).await,
+            Verb::Backup | Verb::Compact | Verb::Verify => {
+                admin::verb(context, kind, store, verb, request).await
+            }
+            _ => Err(Problem::no_route()),
+        },
+        Route::OpenApi | Route::Catalogs | Route::Catalog { .. } => Err(Problem::no_route()),
     }
 }
 
@@ -149,7 +172,9 @@ fn required_role(route: &Route<'_>, method: &Method) -> Option<Role> {
         Route::Live | Route::Ready => None,
         Route::Key { .. } if method != Method::GET && method != Method::HEAD => Some(Role::Write),
         Route::Verb { verb, .. } => Some(verb.role()),
-        Route::Stores | Route::Store { .. } if method != Method::GET => Some(Role::Admin),
+        Route::Stores | Route::Store { .. } if method != Method::GET && method != Method::HEAD => {
+            Some(Role::Admin)
+        }
         _ => Some(Role::Read),
     }
 }

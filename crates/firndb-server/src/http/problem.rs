@@ -55,6 +55,24 @@ impl Problem {
         Problem::new(StatusCode::PRECONDITION_FAILED, "precondition_failed", detail)
     }
 
+    /// A write to a store that the server may not write to.
+    pub fn read_only(store: &str) -> Problem {
+        let detail = format!("`{store}` is open for reading only");
+        Problem::new(StatusCode::FORBIDDEN, "read_only", detail)
+    }
+
+    /// A cursor of a table that was replaced.
+    pub fn cursor_expired() -> Problem {
+        let detail = "the table was replaced since the cursor was returned: begin again with 0";
+        Problem::new(StatusCode::GONE, "cursor_expired", detail)
+    }
+
+    /// A body of a type that the path does not take.
+    pub fn media_type(allowed: &str) -> Problem {
+        let detail = format!("the body must have one of these types: {allowed}");
+        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail)
+    }
+
     /// A request that exceeds a limit.
     pub fn too_large(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
@@ -70,6 +88,12 @@ impl Problem {
     /// A client that may not do this.
     pub fn forbidden(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
+    /// Says in which line of the body the error is.
+    pub fn in_line(mut self, line: usize) -> Problem {
+        self.detail = format!("line {line}: {}", self.detail);
+        self
     }
 
     /// Adds a header to the response.
@@ -110,7 +134,11 @@ impl From<Error> for Problem {
         if status.is_server_error() && kind != ErrorKind::Cancelled {
             tracing::error!(%error, "a request failed");
         }
-        let mut problem = Problem::new(status, kind.name(), error.message());
+        let mut problem = match error.is_disk_full() {
+            // Nothing was written, and the store stays usable: the client may try again later.
+            true => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", error.message()),
+            false => Problem::new(status, kind.name(), error.message()),
+        };
         problem.span = error.span();
         match kind {
             ErrorKind::Failed | ErrorKind::Cancelled => {

@@ -44,6 +44,11 @@ pub enum Route<'a> {
         /// What to do.
         verb: Verb,
     },
+    /// The prefix of `--bsdb-compat`, and a key
+    Bsdb {
+        /// The key as it is in the path.
+        key: &'a str,
+    },
     /// `/v1/catalogs`
     Catalogs,
     /// `/v1/catalogs/NAME`
@@ -165,6 +170,7 @@ impl<'a> Route<'a> {
             Route::Store { .. } => "store",
             Route::Key { .. } => "key",
             Route::Verb { verb, .. } => verb.name(),
+            Route::Bsdb { .. } => "bsdb",
             Route::Catalogs => "catalogs",
             Route::Catalog { .. } => "catalog",
         }

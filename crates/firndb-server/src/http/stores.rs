@@ -15,7 +15,8 @@ pub async fn list(context: &Context) -> Reply {
     Ok(json(StatusCode::OK, &json!({ "stores": stores })))
 }
 
-fn summary(entry: &Entry) -> Json {
+/// The name and the kind of a store.
+pub fn summary(entry: &Entry) -> Json {
     json!({ "name": entry.name, "kind": entry.kind() })
 }
 

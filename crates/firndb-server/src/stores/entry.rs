@@ -1,6 +1,8 @@
 //! An open store and what requests need of it.
 
 use super::refresher::Refresher;
+use super::table::VersionShown;
+use arc_swap::ArcSwapOption;
 use firndb::catalog::{CatalogReader, Generation, VersionKind, Watch};
 use firndb::log::LogStore;
 use firndb::search::{Collection, Reader};
@@ -48,6 +50,10 @@ pub struct Entry {
     pub location: String,
     /// The store itself.
     pub source: Source,
+    /// Whether the server may not write to it.
+    pub read_only: bool,
+    /// How the values of the newest version are shown, if it is a table.
+    pub(super) shown: ArcSwapOption<VersionShown>,
 }
 
 /// An open store, or the reader that keeps its newest version open.
@@ -58,6 +64,8 @@ pub enum Source {
     Table(Arc<Table>),
     /// An approximate table in a file.
     Approximate(Arc<ApproximateTable>),
+    /// A table in several files of a directory.
+    Sharded(Arc<ShardedTable>),
     /// A collection in a directory.
     Collection {
         /// The collection.
@@ -80,6 +88,8 @@ pub enum TableHandle {
     Exact(Arc<Table>),
     /// An approximate table in a file.
     Approximate(Arc<ApproximateTable>),
+    /// A table in several files of a directory.
+    Sharded(Arc<ShardedTable>),
     /// A version in a catalog.
     Version(Arc<Generation>),
 }
@@ -99,7 +109,7 @@ impl Entry {
     pub fn kind(&self) -> Kind {
         match &self.source {
             Source::Log(_) => Kind::Log,
-            Source::Table(_) | Source::Approximate(_) => Kind::Table,
+            Source::Table(_) | Source::Approximate(_) | Source::Sharded(_) => Kind::Table,
             Source::Collection { .. } => Kind::Collection,
             Source::Catalog { reader, .. } => match reader.current().version().kind {
                 VersionKind::Collection => Kind::Collection,
@@ -123,6 +133,7 @@ impl Entry {
         match &self.source {
             Source::Table(table) => Ok(TableHandle::Exact(table.clone())),
             Source::Approximate(table) => Ok(TableHandle::Approximate(table.clone())),
+            Source::Sharded(table) => Ok(TableHandle::Sharded(table.clone())),
             Source::Catalog { reader, .. } => {
                 let generation = reader.current();
                 match generation.version().kind {
@@ -185,7 +196,7 @@ impl Entry {
                 drop(watch.lock().unwrap_or_else(PoisonError::into_inner).take());
                 Ok(())
             }
-            Source::Table(_) | Source::Approximate(_) => Ok(()),
+            Source::Table(_) | Source::Approximate(_) | Source::Sharded(_) => Ok(()),
         }
     }
 }
@@ -196,6 +207,7 @@ impl TableHandle {
         Ok(match self {
             TableHandle::Exact(table) => TableRef::Exact(table),
             TableHandle::Approximate(table) => TableRef::Approximate(table),
+            TableHandle::Sharded(table) => TableRef::Sharded(table),
             TableHandle::Version(generation) => match generation.version().kind {
                 VersionKind::ApproximateTable => {
                     TableRef::Approximate(generation.approximate_table()?)

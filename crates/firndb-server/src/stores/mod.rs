@@ -6,9 +6,11 @@
 mod entry;
 mod open;
 mod refresher;
+mod table;
 
 pub use entry::{Entry, Kind, Source, TableHandle, TableRef};
 pub use open::{open_catalog, open_collection, open_log, open_table};
+pub use table::TableCursor;
 
 use arc_swap::ArcSwap;
 use firndb::{Error, ErrorKind, Result};
@@ -50,6 +52,22 @@ impl Stores {
     /// All stores, ordered by name.
     pub fn all(&self) -> Vec<Arc<Entry>> {
         self.map.load().values().cloned().collect()
+    }
+
+    /// The only table.
+    ///
+    /// Errors: `NotFound` if there is none, or more than one.
+    pub fn only_table(&self) -> Result<Arc<Entry>> {
+        let map = self.map.load();
+        let mut tables = map.values().filter(|entry| entry.kind() == Kind::Table);
+        match (tables.next(), tables.next()) {
+            (Some(table), None) => Ok(table.clone()),
+            (None, _) => Err(Error::new(ErrorKind::NotFound, "there is no table")),
+            (Some(_), Some(_)) => {
+                let message = "there are several tables: name one with --bsdb-store";
+                Err(Error::new(ErrorKind::NotFound, message))
+            }
+        }
     }
 
     /// Adds an open store.

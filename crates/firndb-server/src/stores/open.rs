@@ -8,7 +8,7 @@ use crate::config::{
 use firndb::catalog::ReaderOptions;
 use firndb::log::{Durability, LogStore, Options};
 use firndb::search::Collection;
-use firndb::table::{ApproximateTable, Table};
+use firndb::table::{ApproximateTable, ShardedTable, Table};
 use firndb::{Error, ErrorKind, Result, recognize, redact_url};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -25,13 +25,19 @@ pub fn open_log(name: &str, options: &LogOptions) -> Result<Entry> {
             LogStore::open_with(path, all)?
         }
     };
-    Ok(Entry::new(name, path.display().to_string(), Source::Log(store)))
+    let mut entry = Entry::new(name, path.display().to_string(), Source::Log(store));
+    entry.read_only = options.read_only;
+    Ok(entry)
 }
 
-/// Opens a table or an approximate table.
+/// Opens a table, an approximate table, or the table whose shards are in a directory.
 pub fn open_table(name: &str, options: &TableOptions) -> Result<Entry> {
     check_name(name)?;
     let (path, access) = (&options.path, options.access.into());
+    if path.is_dir() {
+        let table = Arc::new(ShardedTable::open_dir(path, access)?);
+        return Ok(Entry::new(name, path.display().to_string(), Source::Sharded(table)));
+    }
     let source = match recognize(path)? {
         Some("approximate table") => {
             Source::Approximate(Arc::new(ApproximateTable::open_with(path, access)?))
@@ -102,6 +108,8 @@ fn cache_dir(config: &Config) -> Result<PathBuf> {
 
 impl Entry {
     fn new(name: &str, location: String, source: Source) -> Entry {
-        Entry { name: name.to_string(), location, source }
+        // Tables, collections and catalogs are only read; `open_log` says it for a log.
+        let read_only = !matches!(source, Source::Log(_));
+        Entry { name: name.to_string(), location, source, read_only, shown: Default::default() }
     }
 }

@@ -193,17 +193,6 @@ pub(super) fn staged_object(name: &str, micros: u64, blake3: &str) -> String {
     format!("{name}/staged/{micros:020}-{blake3}")
 }
 
-/// The name of the file of a shard.
-pub(super) fn shard_file(shard: usize) -> String {
-    format!("shard-{shard:05}.table")
-}
-
-/// Whether `name` is the name of the file of a shard.
-pub(super) fn is_shard_file(name: &str) -> bool {
-    let digits = name.strip_prefix("shard-").and_then(|name| name.strip_suffix(".table"));
-    digits.is_some_and(|digits| digits.len() == 5 && digits.bytes().all(|c| c.is_ascii_digit()))
-}
-
 /// The folder of the pins of a name.
 pub(super) fn pins_dir(name: &str) -> String {
     format!("{name}/pins")

@@ -1,10 +1,12 @@
 //! The source of a publication: the files of a table or collection, and facts about them.
 
-use super::format::{Version, VersionKind, is_shard_file, shard_file};
+use super::format::{Version, VersionKind};
 use crate::disk::envelope::{Envelope, Kind, kind_of};
 use crate::disk::{self, DiskRef, Entry};
 use crate::search;
-use crate::table::sharded::{misplaced, misplaced_message};
+use crate::table::sharded::{
+    check_shard_files, is_shard_file, misplaced, misplaced_message, shard_file,
+};
 use crate::table::{Access, ApproximateTable, ShardedTable, Table};
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -96,18 +98,7 @@ fn shard_files(disk: &DiskRef, dir: &Path) -> Result<usize> {
         return Ok(0);
     }
     names.extend(disk.list_dirs(dir)?);
-    names.sort();
-    if let Some(other) = names.iter().find(|name| !is_shard_file(name)) {
-        let message = format!(
-            "the directory of a sharded table has `{other}` in it: it may contain nothing but \
-             files `shard-NNNNN.table`"
-        );
-        return Err(Error::invalid(message).in_file(dir));
-    }
-    if let Some(gap) = (0..names.len()).find(|&shard| names[shard] != shard_file(shard)) {
-        let message = format!("`{}` is missing from the sharded table", shard_file(gap));
-        return Err(Error::invalid(message).in_file(dir));
-    }
+    check_shard_files(&mut names).map_err(|e| e.in_file(dir))?;
     Ok(names.len())
 }
 

@@ -7,7 +7,7 @@
 //! needs a removed one fails before it creates the manifest.
 
 use super::format::{
-    VersionFile, VersionKind, file_number, file_object, shard_file, staged_dir, staged_object,
+    VersionFile, VersionKind, file_number, file_object, staged_dir, staged_object,
 };
 use super::origin::Content;
 use super::publish::{
@@ -17,7 +17,7 @@ use super::publish::{
 use super::source::{self, ATTEMPTS, Source};
 use super::staged::{Staged, is_stageable};
 use super::{Catalog, check_name, pull};
-use crate::table::sharded::{MAX_SHARDS, shard_hashes, shard_of_hash};
+use crate::table::sharded::{MAX_SHARDS, shard_file, shard_hashes, shard_of_hash};
 use crate::table::{Access, Table};
 use crate::{Error, ErrorKind, Result};
 use std::cell::Cell;

@@ -97,6 +97,36 @@ pub(crate) fn misplaced_message(key: &[u8], shard: usize, shards: usize) -> Stri
     format!("the key '{shown}' is in the file of shard {shard} of {shards}, not {right}")
 }
 
+/// The name of the file of a shard in the directory of a sharded table.
+pub(crate) fn shard_file(shard: usize) -> String {
+    format!("shard-{shard:05}.table")
+}
+
+/// Whether `name` is the name of the file of a shard.
+pub(crate) fn is_shard_file(name: &str) -> bool {
+    let digits = name.strip_prefix("shard-").and_then(|name| name.strip_suffix(".table"));
+    digits.is_some_and(|digits| digits.len() == 5 && digits.bytes().all(|c| c.is_ascii_digit()))
+}
+
+/// Sorts the names of all that is in the directory of a sharded table. An error if something else
+/// is among them, or if a shard is missing before the last one.
+pub(crate) fn check_shard_files(names: &mut [String]) -> Result<()> {
+    names.sort();
+    if let Some(other) = names.iter().find(|name| !is_shard_file(name)) {
+        return Err(Error::invalid(format!(
+            "the directory of a sharded table has `{other}` in it: it may contain nothing but \
+             files `shard-NNNNN.table`"
+        )));
+    }
+    match (0..names.len()).find(|&shard| names[shard] != shard_file(shard)) {
+        None => Ok(()),
+        Some(gap) => {
+            let message = format!("`{}` is missing from the sharded table", shard_file(gap));
+            Err(Error::invalid(message))
+        }
+    }
+}
+
 /// A table in several files: file `i` has the keys whose [`shard_of`] is `i`. Any number of threads
 /// may share it; reads take no lock.
 ///
@@ -184,6 +214,33 @@ impl ShardedTable {
     /// the files have different value schemas; otherwise as [`Table::open_with`].
     pub fn open_with<P: AsRef<Path>>(paths: &[P], access: Access) -> Result<ShardedTable> {
         ShardedTable::open_on(&disk::os(), paths, access)
+    }
+
+    /// Opens the shards in a directory: the files `shard-00000.table`, `shard-00001.table` and so
+    /// on, and nothing else. Reads one block of each shard in addition, to find out whether files
+    /// belong to other shards or the last ones are missing.
+    ///
+    /// Errors: `InvalidArgument` if there is no shard, if a shard is missing or of another table,
+    /// or if there are other files; otherwise as [`ShardedTable::open_with`].
+    pub fn open_dir(dir: impl AsRef<Path>, access: Access) -> Result<ShardedTable> {
+        ShardedTable::open_dir_on(&disk::os(), dir.as_ref(), access)
+    }
+
+    pub(crate) fn open_dir_on(disk: &DiskRef, dir: &Path, access: Access) -> Result<ShardedTable> {
+        let mut names = [disk.list(dir)?, disk.list_dirs(dir)?, disk.list_others(dir)?].concat();
+        let checked = check_count(names.len()).and_then(|()| check_shard_files(&mut names));
+        checked.map_err(|e| e.in_file(dir))?;
+        let paths: Vec<_> = names.iter().map(|name| dir.join(name)).collect();
+        let table = ShardedTable::open_on(disk, &paths, access)?;
+        let shards = paths.len();
+        for (number, shard) in table.shards.iter().enumerate() {
+            let first = shard.iter().next().transpose()?;
+            if let Some((key, _)) = first.filter(|(key, _)| shard_of(key, shards) != number) {
+                let message = misplaced_message(&key, number, shards);
+                return Err(Error::invalid(message).in_file(shard.path()));
+            }
+        }
+        Ok(table)
     }
 
     pub(crate) fn open_on<P: AsRef<Path>>(

@@ -1,7 +1,7 @@
 //! `firn table export`: writes all records into a file.
 
 use super::writer::{Options, RecordsOf, write_batches};
-use super::{Shown, Source, unescape};
+use super::{Source, shown_of, unescape};
 use crate::cmd::formats::{Exported, Target};
 use crate::failure::Result;
 use crate::output::{plural, report_export};
@@ -32,7 +32,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     let format = args.target.check()?;
     let table = args.source.open()?;
-    let shown = Shown::of(&table)?;
+    let shown = shown_of(&table)?;
     let Exported { counts: records, file_bytes } = args.target.write(|sink, bar| {
         let progress = |records: u64| bar.set_message(plural(records, "record"));
         if format.is_batches() && shown.record_type().is_none() {

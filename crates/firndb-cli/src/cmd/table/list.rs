@@ -1,7 +1,7 @@
 //! `firn table list`: prints the keys.
 
 use super::writer::Options;
-use super::{Shown, Source};
+use super::{Source, shown_of};
 use crate::cmd::formats::FileFormat;
 use crate::failure::Result;
 
@@ -19,7 +19,7 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let table = args.source.open()?;
-    let shown = Shown::of(&table)?;
+    let shown = shown_of(&table)?;
     let format = if json { FileFormat::Jsonl } else { FileFormat::Text };
     let options = Options { format, separator: Vec::new(), keys_only: true, exact: false };
     super::scan::print(&table, &shown, options, args.limit)

@@ -25,10 +25,9 @@ use crate::output::from_hex;
 use clap::{Subcommand, ValueEnum};
 use firndb::Error;
 use firndb::table::{self, Access, ApproximateTable};
-use firndb_arrow::avro::Decoder;
+pub use firndb_ingest::Shown;
 pub use firndb_ingest::value::{put_bytes, shown_key};
 use serde_json::{Map, Value as Json};
-use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -131,8 +130,8 @@ enum AnyTable {
 impl AnyTable {
     fn shown(&self) -> firndb::Result<Shown> {
         match self {
-            AnyTable::Exact(table) => Shown::of(table),
-            AnyTable::Approximate(_) => Ok(Shown { decoder: None }),
+            AnyTable::Exact(table) => shown_of(table),
+            AnyTable::Approximate(_) => Ok(Shown::bytes()),
         }
     }
 
@@ -176,55 +175,15 @@ pub fn continue_unless_stopped() -> ControlFlow<()> {
     }
 }
 
-/// How the values of a table are shown.
-struct Shown {
-    decoder: Option<Decoder>,
-}
-
-impl Shown {
-    /// Chosen by the table's schema. Values under a schema that is not an Avro record are shown as
-    /// bytes, with a note on standard error, since a program may store any text as the schema.
-    fn of(table: &table::Table) -> firndb::Result<Shown> {
-        let schema = table.value_schema()?;
-        let decoder = match schema {
-            "" => None,
-            schema => Decoder::new(schema)
-                .inspect_err(|reason| {
-                    let path = table.path().display();
-                    eprintln!("note: {path}: values are shown as bytes: their schema: {reason}");
-                })
-                .ok(),
-        };
-        Ok(Shown { decoder })
-    }
-
-    /// A value that is a record, as JSON; `None` if values are bytes.
-    fn record(&self, key: &[u8], value: &[u8]) -> firndb::Result<Option<Json>> {
-        let decoded = self.decoder.as_ref().map(|decoder| decoder.json(value)).transpose();
-        decoded.map_err(|reason| {
-            let key = shown_key(key);
-            Error::corrupt(format!("the value of {key} does not follow the schema: {reason}"))
-        })
-    }
-
-    /// A value as text: its bytes, or a record as JSON.
-    fn text<'a>(&self, key: &[u8], value: &'a [u8]) -> firndb::Result<Cow<'a, [u8]>> {
-        Ok(match self.record(key, value)? {
-            Some(json) => Cow::Owned(json.to_string().into_bytes()),
-            None => Cow::Borrowed(value),
-        })
-    }
-
-    /// Adds `value`, or `value_hex` for bytes that are not text.
-    fn json(&self, key: &[u8], value: &[u8], object: &mut Map<String, Json>) -> firndb::Result<()> {
-        match self.record(key, value)? {
-            Some(json) => {
-                object.insert("value".to_string(), json);
-            }
-            None => put_bytes(object, "value", value),
-        }
-        Ok(())
-    }
+/// How the values of a table are shown, by its schema. Values under a schema that is not an Avro
+/// schema are shown as bytes, with a note on standard error, since a program may store any text as
+/// the schema.
+fn shown_of(table: &table::Table) -> firndb::Result<Shown> {
+    Ok(Shown::new(table.value_schema()?).unwrap_or_else(|reason| {
+        let path = table.path().display();
+        eprintln!("note: {path}: values are shown as bytes: their schema: {reason}");
+        Shown::bytes()
+    }))
 }
 
 /// The JSON object for a requested key: `found` and, if it is present, its value.

@@ -1,7 +1,7 @@
 //! `firn table scan`: prints records of a table as text, CSV, TSV or JSON lines.
 
 use super::writer::{Options, RecordsOf};
-use super::{Shown, Source, unescape};
+use super::{Shown, Source, shown_of, unescape};
 use crate::cmd::formats::FileFormat;
 use crate::failure::Result;
 use crate::output::{Out, STDOUT};
@@ -57,7 +57,7 @@ impl Form {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let table = args.source.open()?;
-    let shown = Shown::of(&table)?;
+    let shown = shown_of(&table)?;
     let options = Options {
         format: if json { FileFormat::Jsonl } else { args.format.format() },
         separator: args.separator.clone(),

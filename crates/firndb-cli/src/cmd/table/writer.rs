@@ -154,16 +154,6 @@ impl<'a, W: Write + Send> RecordsOf<'a, W> {
     }
 }
 
-impl Shown {
-    /// The type of values that are rows.
-    pub fn record_type(&self) -> Option<&avro::Record> {
-        match self.decoder.as_ref()?.schema() {
-            avro::Type::Record(record) if record.name != avro::ANY => Some(record),
-            _ => None,
-        }
-    }
-}
-
 /// Writes the keys and values of a table as Parquet, Arrow or Avro; returns the number of records.
 pub fn write_batches<W: Write + Send>(
     table: &Table,

@@ -1,9 +1,10 @@
 //! A generation: a version of a table or collection, opened.
 
 use super::cache::Cache;
-use crate::catalog::format::{Version, VersionKind, shard_file};
+use crate::catalog::format::{Version, VersionKind};
 use crate::disk::DiskRef;
 use crate::search::{self, Reader};
+use crate::table::sharded::shard_file;
 use crate::table::{Access, ApproximateTable, ShardedTable, Table};
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;

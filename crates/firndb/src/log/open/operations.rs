@@ -1,6 +1,5 @@
 //! Reading and writing single keys and batches: the methods of [`LogStore`] for them.
 
-use crate::Result;
 use crate::log::expiry::{Entry, Expiry, Lifetime, Versioned};
 use crate::log::open::store::LogStore;
 use crate::log::options::WriteOptions;
@@ -9,6 +8,7 @@ use crate::log::read::scan_from::{self, ScanPage};
 use crate::log::write::batch::{Batch, write_batch, write_batch_if};
 use crate::log::write::put;
 use crate::log::write::update::{self, Update};
+use crate::{Error, Result};
 
 /// Reading.
 impl LogStore {
@@ -38,6 +38,33 @@ impl LogStore {
     /// overlap.
     pub fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
         get::get_many(&self.shared(), keys)
+    }
+
+    /// Calls `read` with the position of each key in `keys` and its record, in the order of the
+    /// keys, without copying it; `None` for an absent key. Cache misses overlap as in
+    /// [`LogStore::get_many`]. Each record is that of its time: a write may come between two of
+    /// them.
+    ///
+    /// Stops at the first error, of the store or of `read`.
+    ///
+    /// ```
+    /// # use firndb::log::LogStore;
+    /// /// The total length of the values of these keys.
+    /// fn total(store: &LogStore, keys: &[String]) -> firndb::Result<usize> {
+    ///     let mut total = 0;
+    ///     store.read_many(keys, |_position, record| {
+    ///         total += record.map_or(0, |record| record.value.len());
+    ///         Ok::<(), firndb::Error>(()) // or an error of your own: `From<firndb::Error>`
+    ///     })?;
+    ///     Ok(total)
+    /// }
+    /// ```
+    pub fn read_many<E: From<Error>>(
+        &self,
+        keys: &[impl AsRef<[u8]>],
+        read: impl FnMut(usize, Option<Entry<'_>>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        get::read_many(&self.shared(), keys, read)
     }
 
     /// Whether the key has a value.

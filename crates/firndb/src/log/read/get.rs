@@ -1,9 +1,9 @@
 //! Gets: a search in the index and one read of the record.
 
-use crate::Result;
 use crate::log::expiry::Entry;
 use crate::log::state::lookup::{GROUP, Lookup, entry_at, prefetch_all};
 use crate::log::state::shared::Shared;
+use crate::{Error, Result};
 
 /// Calls `read` with the value of a key: see `LogStore::get_with`.
 #[inline]
@@ -34,15 +34,40 @@ pub(crate) fn get_entry_with<T>(
     })
 }
 
+/// Prefetches the records of at most [`GROUP`] keys.
+fn prefetch_group(shared: &Shared, group: &[impl AsRef<[u8]>]) {
+    let mut hashes = [0; GROUP];
+    let hashes = &mut hashes[..group.len()];
+    hashes.iter_mut().zip(group).for_each(|(h, key)| *h = shared.lookup.hash(key.as_ref()));
+    let Lookup { index, segments, prefetch_lines, .. } = &shared.lookup;
+    prefetch_all(index, &segments.load(), prefetch_lines.get(), hashes);
+}
+
+/// Calls `read` with the record of each key, in order: see `LogStore::read_many`.
+pub(crate) fn read_many<E: From<Error>>(
+    shared: &Shared,
+    keys: &[impl AsRef<[u8]>],
+    mut read: impl FnMut(usize, Option<Entry<'_>>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut positions = 0..;
+    for group in keys.chunks(GROUP) {
+        prefetch_group(shared, group);
+        for (key, position) in group.iter().zip(&mut positions) {
+            let found = get_entry_with(shared, key.as_ref(), |entry| read(position, Some(entry)))?;
+            match found {
+                Some(outcome) => outcome?,
+                None => read(position, None)?,
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The values of keys, in order: see `LogStore::get_many`.
 pub(crate) fn get_many(shared: &Shared, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
     let mut values = Vec::with_capacity(keys.len());
     for group in keys.chunks(GROUP) {
-        let mut hashes = [0; GROUP];
-        let hashes = &mut hashes[..group.len()];
-        hashes.iter_mut().zip(group).for_each(|(h, key)| *h = shared.lookup.hash(key.as_ref()));
-        let Lookup { index, segments, prefetch_lines, .. } = &shared.lookup;
-        prefetch_all(index, &segments.load(), prefetch_lines.get(), hashes);
+        prefetch_group(shared, group);
         for key in group {
             values.push(get_with(shared, key.as_ref(), <[u8]>::to_vec)?);
         }

@@ -390,3 +390,28 @@ fn a_batch_is_built_by_value_and_in_place() {
     let deleted = store.update_with("c", WriteOptions::new(), |_| Update::Delete).unwrap();
     assert_eq!((deleted, store.contains("c").unwrap()), (Update::Delete, false));
 }
+
+#[test]
+fn records_of_many_keys_are_read_in_order() {
+    let store = LogStore::open_on(SimDisk::new(), Path::new("/db"), options()).unwrap();
+    let keys: Vec<String> = (0..100).map(|n| format!("key {}", n % 70)).collect();
+    (0..50).for_each(|n| store.put(format!("key {n}"), format!("value {n}")).unwrap());
+    let mut seen = Vec::new();
+    let all = store.read_many(&keys, |position, record| {
+        assert_eq!(position, seen.len());
+        assert_eq!(record.map(|record| record.version), store.version(&keys[position])?);
+        seen.push(record.map(|record| (record.key.to_vec(), record.value.to_vec())));
+        Ok::<_, crate::Error>(())
+    });
+    all.unwrap();
+    for (key, found) in keys.iter().zip(seen) {
+        let value = store.get(key).unwrap().map(|value| (key.as_bytes().to_vec(), value));
+        assert_eq!(found, value);
+    }
+    // Stops at the first error of the caller.
+    let stopped = store.read_many(&keys, |position, _| match position {
+        9 => Err(crate::Error::invalid("enough")),
+        position => Ok(assert!(position < 9)),
+    });
+    assert_eq!(stopped.unwrap_err().message(), "enough");
+}

@@ -50,16 +50,25 @@ fn blocks_of(reader: &TableReader, split: u64, splits: u64) -> Range<u64> {
 
 /// Calls `visit` with each record of a block. Returns whether it saw all of them.
 fn scan_block(reader: &TableReader, number: u64, visit: &mut Visit) -> Result<bool> {
+    scan_stored(reader, number, |key, stored| {
+        Ok(match reader.meta.compression {
+            Compression::Records { .. } => visit(key, &reader.decompress_value(stored)?),
+            _ => visit(key, stored),
+        })
+    })
+}
+
+/// Calls `visit` with each key of a block and its value as it is stored. Returns whether `visit`
+/// saw all of them.
+pub(crate) fn scan_stored(
+    reader: &TableReader,
+    number: u64,
+    visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
+) -> Result<bool> {
     let block = reader.block(number)?;
-    let mut each = || -> Result<bool> {
+    let each = || -> Result<bool> {
         let body = reader.body(&block)?;
-        let end = Body::parse(&body)?.for_each_record(|key, stored| {
-            Ok(match reader.meta.compression {
-                Compression::Records { .. } => visit(key, &reader.decompress_value(stored)?),
-                _ => visit(key, stored),
-            })
-        })?;
-        Ok(end.is_some())
+        Ok(Body::parse(&body)?.for_each_record(visit)?.is_some())
     };
     each().map_err(|e| reader.block_error(e, number))
 }

@@ -6,6 +6,7 @@ use crate::disk::{self, DiskRef};
 use crate::table::options::{Access, Stats};
 use crate::table::read::iter::{self, Iter};
 use crate::table::read::reader::TableReader;
+use crate::table::read::scan_from;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -133,6 +134,48 @@ impl Table {
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<bool> {
         iter::scan(&self.reader, split, splits, &mut visit)
+    }
+
+    /// Calls `read` with each record of a page, without copying it, for a scan that keeps no state:
+    /// the cursor 0 begins a scan, the returned cursor continues it, and `None` ends it. Keys come
+    /// in the order of [`Table::iter`].
+    ///
+    /// ```
+    /// # use firndb::table::Table;
+    /// # fn pages(table: &Table) -> firndb::Result<()> {
+    /// let mut cursor = Some(0);
+    /// while let Some(at) = cursor {
+    ///     cursor = table.scan_from(at, 100, |key, value| {
+    ///         println!("{} bytes, {} bytes", key.len(), value.len());
+    ///     })?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A scan returns each key once. A cursor is valid for every table with the same
+    /// [`Table::content_id`], also after it was closed and opened again. In another table it gives
+    /// some page of that table.
+    ///
+    /// A page has `limit` keys, except the last one. It may have more, because a cursor cannot
+    /// stand between keys whose hashes differ in the last bit only. 0 counts as 1. A page has at
+    /// most about 65,536 keys, and ends after 16 MiB. A cursor is never 0 and below 2^63.
+    ///
+    /// Reads the blocks of the page. Errors: `InvalidArgument` if the cursor is not below 2^63,
+    /// `Corrupt` if a block is damaged, `Io`.
+    pub fn scan_from(
+        &self,
+        cursor: u64,
+        limit: usize,
+        read: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Option<u64>> {
+        scan_from::scan_from(&self.reader, cursor, limit, read)
+    }
+
+    /// Identifies the contents of the file: tables of the same records, built with the same
+    /// options, have the same id, and others have another one.
+    pub fn content_id(&self) -> u128 {
+        self.reader.file.content()
     }
 
     /// Number of records.

@@ -2,7 +2,8 @@
 //! equal hashes, `crafted_keys.rs` keys crafted to collide. `corrupt.rs` and `forged.rs` damage
 //! files, without and with valid checksums. `crash.rs` cuts the power and fails calls during
 //! builds. `direct.rs` counts reads. `limits.rs` measures documented sizes and memory. `approx.rs`
-//! tests the approximate table in all of these ways, `sharded.rs` tables in several files.
+//! tests the approximate table in all of these ways, `sharded.rs` tables in several files,
+//! `scan_from.rs` pages.
 
 mod approx;
 mod basic;
@@ -16,6 +17,7 @@ mod forged;
 mod index;
 mod limits;
 mod model;
+mod scan_from;
 mod sharded;
 
 use crate::Result;

@@ -158,3 +158,35 @@ fn files_that_do_not_belong_together_are_refused() {
     assert_eq!((error.kind(), error.file()), (ErrorKind::InvalidArgument, Some(path(4).as_path())));
     assert!(error.message().contains("value schema"), "{error}");
 }
+
+#[test]
+fn a_directory_of_shards_is_opened_if_it_is_complete() {
+    let (sim, _) = build_all(400);
+    let files: Vec<Vec<u8>> = paths().iter().map(|path| sim.files()[path].clone()).collect();
+    let open = |names: &[(String, usize)]| {
+        let sim = SimDisk::new();
+        let disk = sim.clone() as DiskRef;
+        disk.create_dir_all(Path::new("/t")).unwrap();
+        for (name, file) in names {
+            sim.write_raw(&Path::new("/t").join(name), &files[*file]);
+        }
+        ShardedTable::open_dir_on(&disk, Path::new("/t"), Access::Map)
+    };
+    let mut names: Vec<_> = (0..SHARDS).map(|i| (format!("shard-{i:05}.table"), i)).collect();
+    let table = open(&names).unwrap();
+    assert_eq!((table.len(), table.shards().len()), (400, SHARDS));
+    assert_eq!(table.get(key(7)).unwrap().as_deref(), Some(&key(7)[..]));
+    let refused = |names: &[(String, usize)], words: &str| {
+        let error = open(names).err().expect("the directory is refused");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    };
+    refused(&[], "has 1 to 100000 shards, not 0");
+    refused(&names[..SHARDS - 1], "is in the file of shard");
+    refused(&names[1..], "`shard-00000.table` is missing");
+    let other = ("notes.txt".to_string(), 0);
+    refused(&[&names[..], &[other]].concat(), "`notes.txt`");
+    names[0].1 = 1;
+    names[1].1 = 0;
+    refused(&names, "is in the file of shard");
+}
