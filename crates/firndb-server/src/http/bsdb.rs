@@ -7,7 +7,7 @@
 //! | `POST` is answered like `GET` | the same; its body is ignored |
 //! | the key is the rest of the URI, with `?` and what follows | the same |
 //! | percent-encoding is not decoded | tried first; if that key is absent, the decoded one |
-//! | `-json`: values with a schema as JSON, texts not escaped | valid JSON, unless the client accepts only bytes |
+//! | `-json`: rows as JSON, texts not escaped | valid JSON, unless the client accepts only bytes |
 //! | another prefix of the same length is accepted | 404 |
 //! | a URI shorter than the prefix: the connection is closed | 404 |
 //! | `-async`: an absent key is never answered | answered |

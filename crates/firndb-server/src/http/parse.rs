@@ -43,8 +43,8 @@ const OTHER_COMMAS: usize = 64;
 
 /// A JSON object, which may have `max_items` elements of lists, of `fields` fields each.
 ///
-/// Errors: status 400 if it is not a valid JSON object, has unknown or missing keys or values of wrong
-/// types; 413 if it has more elements. That is found out before memory is allocated for them.
+/// Errors: status 400 if it is not a valid JSON object, has unknown or missing keys or values of
+/// wrong types; 413 if it has more elements. That is found out before memory is allocated for them.
 pub fn json<'a, T: Deserialize<'a>>(
     body: &'a [u8],
     max_items: usize,

@@ -82,7 +82,8 @@ fn records_of_a_batch_expire() {
 fn lines_are_records_or_keys_to_remove() {
     let server = server(|_| ());
     server.put("old", "x");
-    let lines = "{\"key\":\"a\",\"value\":\"1\"}\n\r\n{\"key_hex\":\"ff\",\"value\":\"2\",\"ttl\":100}\r\n\
+    let lines = "{\"key\":\"a\",\"value\":\"1\"}\n\r\n\
+                 {\"key_hex\":\"ff\",\"value\":\"2\",\"ttl\":100}\r\n\
                  {\"key\":\"old\",\"delete\":true}\n{\"key\":\"a\",\"value_hex\":\"33\"}";
     let ndjson = [("content-type", "application/x-ndjson"), ("firndb-sync", "true")];
     assert_eq!(server.post_with(MPUT, lines, &ndjson).status(), DONE);
@@ -148,7 +149,8 @@ fn batches_have_limits() {
     let server = server(|config| config.limits.keys = 10);
     let large = StatusCode::PAYLOAD_TOO_LARGE;
     let put = |n: usize| vec![json!({"key": "k", "value": "v"}); n];
-    let body = |n: usize| json!({"put": put(n - 2), "delete": ["x"], "if": [{"key": "a", "version": null}]});
+    let absent = json!([{"key": "a", "version": null}]);
+    let body = |n: usize| json!({"put": put(n - 2), "delete": ["x"], "if": absent});
     assert_eq!(server.post(MPUT, &body(10).to_string()).0, DONE);
     assert_eq!(server.post(MPUT, &body(11).to_string()).0, large);
     assert_eq!(server.post(MPUT, &body(100_000).to_string()).0, large);

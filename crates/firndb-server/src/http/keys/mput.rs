@@ -257,7 +257,7 @@ mod tests {
             2, 9, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, b'b', 0, 0, 0, 0,        // put b, expires at 9
             3, 1, 0, 0, 0, b'c',                                            // delete c
             4, 0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, b'd',                 // if d has version 255
-            5, 0, 0, 0, 0,                                                  // if the empty key is absent
+            5, 0, 0, 0, 0,                                                  // if "" is absent
         ];
         let mut write = Write::default();
         write.add_binary(&body, 5).unwrap();
