@@ -24,13 +24,16 @@ impl Input {
         }
     }
 
-    /// The form of a body; JSON if the client does not say.
+    /// The form of a body; JSON if the client does not say, or says what curl says of every body.
     ///
     /// Errors: status 415 if it is none of `accepted`.
     pub fn of(headers: &HeaderMap, accepted: &[Input]) -> Result<Input, Problem> {
         let Some(value) = headers.get(CONTENT_TYPE) else { return Ok(Input::Json) };
         let text = value.to_str().unwrap_or_default();
         let name = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        if name == "application/x-www-form-urlencoded" {
+            return Ok(Input::Json);
+        }
         accepted.iter().copied().find(|input| input.media_type() == name).ok_or_else(|| {
             let names: Vec<_> = accepted.iter().map(|input| input.media_type()).collect();
             Problem::media_type(&names.join(", "))
@@ -96,7 +99,7 @@ mod tests {
         assert_eq!(of("Application/JSON; charset=utf-8"), Some(Input::Json));
         assert_eq!(of("application/octet-stream"), Some(Input::Binary));
         assert_eq!(of("application/x-ndjson"), None);
-        assert_eq!(of("application/x-www-form-urlencoded"), None);
+        assert_eq!(of("application/x-www-form-urlencoded"), Some(Input::Json));
         assert_eq!(of(""), None);
     }
 

@@ -7,6 +7,8 @@ use firndb::log::LogStore;
 use firndb::search::{Collection, Document, Field, PartitionBuilder, Roles, Schema, Type};
 use firndb::table::BuildOptions;
 use firndb_server::app::ADMINISTERING;
+use firndb_server::auth::Role;
+use firndb_server::config::TokenSource;
 use reqwest::StatusCode;
 use serde_json::{Value as Json, json};
 use std::path::Path;
@@ -298,4 +300,52 @@ fn few_tasks_of_administration_run_at_a_time() {
         server.runtime.block_on(task).unwrap().unwrap();
     }
     assert_eq!(server.post("/v1/tables/plain:verify", "").0, StatusCode::OK);
+}
+
+#[test]
+fn requests_need_roles() {
+    let tokens = Dir::new();
+    let roles = [Role::Read, Role::Write, Role::Admin];
+    let token = |role: Role| format!("token-of-the-role-{}", role.name());
+    let server = server(|config| {
+        config.http.bsdb_prefix = Some("/bsdb/".to_string());
+        config.http.bsdb_store = Some("plain".to_string());
+        for role in roles {
+            let file = tokens.path().join(role.name());
+            std::fs::write(&file, token(role)).unwrap();
+            config.auth.tokens.push(TokenSource { role, file: Some(file), env: None });
+        }
+    });
+    for (needed, method, path) in [
+        (Role::Read, "GET", "/v1/tables/plain/keys/key%201"),
+        (Role::Read, "GET", "/bsdb/key%201"),
+        (Role::Read, "POST", "/bsdb/key%201"),
+        (Role::Read, "POST", "/v1/logs/log:scan"),
+        (Role::Read, "HEAD", "/v1/stores"),
+        (Role::Write, "PUT", "/v1/logs/log/keys/k"),
+        (Role::Write, "DELETE", "/v1/logs/log/keys/k"),
+        (Role::Write, "POST", "/v1/logs/log:mput"),
+        (Role::Admin, "POST", "/v1/logs/log:verify"),
+        (Role::Admin, "POST", "/v1/logs/log:compact"),
+        (Role::Admin, "POST", "/v1/logs/log:backup"),
+        (Role::Admin, "POST", "/v1/stores"),
+        (Role::Admin, "DELETE", "/v1/tables/plain"),
+    ] {
+        let send = |token: Option<String>| {
+            let request = server.client.request(method.parse().unwrap(), server.url(path));
+            // Without what a backup and a new store need, these change nothing.
+            let request = request.body("{}");
+            let request = match token {
+                Some(token) => request.bearer_auth(token),
+                None => request,
+            };
+            request.send().unwrap().status()
+        };
+        assert_eq!(send(None), StatusCode::UNAUTHORIZED, "{method} {path}");
+        assert_eq!(send(Some("x".repeat(20))), StatusCode::UNAUTHORIZED, "{method} {path}");
+        for role in roles {
+            let allowed = send(Some(token(role))) != StatusCode::FORBIDDEN;
+            assert_eq!(allowed, role >= needed, "{method} {path} {role:?}");
+        }
+    }
 }

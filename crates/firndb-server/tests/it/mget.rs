@@ -180,3 +180,16 @@ fn large_answers_are_compressed() {
     let plain = server.post_with("/v1/tables/plain:mget", body, &[]).bytes().unwrap();
     assert!(small.len() < plain.len() / 2);
 }
+
+#[test]
+fn a_request_that_takes_too_long_is_cancelled() {
+    let server = server(|config| config.limits.query_seconds = 0.001);
+    // Parsing so many keys takes longer.
+    let body = json!({ "keys": vec!["key 1"; 100_000] }).to_string();
+    let (status, problem) = server.post("/v1/tables/plain:mget", &body);
+    assert_eq!((status, &problem["kind"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("cancelled")));
+    let put = vec![json!({"key": "k", "value": "v"}); 100_000];
+    let (status, problem) = server.post("/v1/logs/log:mput", &json!({ "put": put }).to_string());
+    assert_eq!((status, &problem["kind"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("cancelled")));
+    assert_eq!(server.get("/v1/logs/log/keys/k").0, StatusCode::NOT_FOUND, "nothing was written");
+}
