@@ -16,7 +16,8 @@ pub struct Problem {
     detail: String,
     /// The bytes of the query text that the error is about.
     span: Option<(usize, usize)>,
-    header: Option<(HeaderName, HeaderValue)>,
+    /// In a box, so that results of handlers are small.
+    header: Option<Box<(HeaderName, HeaderValue)>>,
 }
 
 impl Problem {
@@ -98,7 +99,7 @@ impl Problem {
 
     /// Adds a header to the response.
     fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Problem {
-        self.header = Some((name, value));
+        self.header = Some(Box::new((name, value)));
         self
     }
 
@@ -118,7 +119,7 @@ impl Problem {
         let mut response = full(self.status, body.to_string());
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Some((name, value)) = self.header {
+        if let Some((name, value)) = self.header.map(|header| *header) {
             headers.insert(name, value);
         }
         response
