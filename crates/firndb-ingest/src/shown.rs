@@ -46,6 +46,11 @@ impl Shown {
         }
     }
 
+    /// The names of the columns of values that are rows.
+    pub fn columns(&self) -> Option<Vec<&str>> {
+        self.decoder.as_ref()?.columns()
+    }
+
     /// A value that is a record, as JSON; `None` if values are bytes.
     ///
     /// # Errors

@@ -7,7 +7,6 @@ use csv::{ByteRecord, Writer, WriterBuilder};
 use firndb::search::{Field, Roles, Type};
 use firndb::table::Table;
 use firndb::{Error, Result};
-use firndb_arrow::avro;
 use firndb_arrow::document::to_arrow_schema;
 use firndb_arrow::record::table_batches;
 use firndb_ingest::BatchWriter;
@@ -46,7 +45,7 @@ enum To<W: Write + Send> {
 impl<'a, W: Write + Send> RecordsOf<'a, W> {
     /// A writer to `out`, of any format but those of [`write_batches`].
     pub fn new(out: W, name: &Path, options: Options, shown: &'a Shown) -> Result<Self> {
-        let columns = shown.decoder.as_ref().and_then(|decoder| decoder.columns());
+        let columns = shown.columns();
         let columns = columns.map(|c| c.into_iter().map(str::to_string).collect::<Vec<_>>());
         let to = match options.format {
             FileFormat::Text => To::Text(out),
