@@ -73,11 +73,12 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
         written += 1;
         assert!(written < 1000, "the disk is never full");
     };
-    assert!(written > 4, "{written}");
+    assert!(written > 8, "{written}");
     assert_eq!(refused.status(), StatusCode::INSUFFICIENT_STORAGE);
     let problem: Json = refused.json().unwrap();
     assert_eq!(problem["kind"], "storage_full", "{problem}");
-    let body = serde_json::json!({"put": [{"key": "x", "value": "x".repeat(1 << 20)}]});
+    // Maintenance may have made a little room meanwhile, but not so much.
+    let body = serde_json::json!({"put": [{"key": "x", "value": "x".repeat(14 << 20)}]});
     let mput = client.post(format!("{}/v1/logs/log:mput", server.url)).body(body.to_string());
     assert_eq!(mput.send().unwrap().status(), StatusCode::INSUFFICIENT_STORAGE);
     for n in 0..written {

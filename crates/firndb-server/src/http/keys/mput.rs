@@ -273,4 +273,45 @@ mod tests {
         }
         assert!(error(&[0, 0, 0, 0, 0], 5).contains("not an operation"));
     }
+
+    /// Mutated bodies are errors or batches, never panics.
+    #[test]
+    fn damaged_bodies_are_no_danger() {
+        let json = br#"{"put":[{"key":"a","value":"\u00e9","ttl":1.5},{"key_hex":"ff",
+            "value_hex":"00","expires":9}],"delete":["b"],"if":[{"key":"c","version":"ff"},
+            {"key":"d","version":null}],"encoding":"utf8","sync":true}"#;
+        let lines = b"{\"key\":\"a\",\"value\":\"1\"}\n{\"key\":\"b\",\"delete\":true}\n";
+        let binary = [&[1, 1, 0, 0, 0, b'a', 1, 0, 0, 0, b'b', 3, 0, 0, 0, 0, 4][..], &[0; 12]];
+        let mut state = 1u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        let (mut good, mut bad) = (0, 0);
+        for round in 0..30_000 {
+            let mut body = match round % 3 {
+                0 => json.to_vec(),
+                1 => lines.to_vec(),
+                _ => binary.concat(),
+            };
+            for _ in 0..random(4) {
+                let at = random(body.len());
+                match random(4) {
+                    0 => body.truncate(at + 1),
+                    1 => body[at] = random(256) as u8,
+                    2 => body.insert(at, b"\"{}[],:\\\xff"[random(9)]),
+                    _ => body[at] ^= 1 << random(8),
+                }
+            }
+            let mut write = Write::default();
+            let parsed = match round % 3 {
+                0 => write.add_json(&body, 5),
+                1 => write.add_lines(&body, 5),
+                _ => write.add_binary(&body, 5),
+            };
+            assert!(write.batch.len() + write.conditions.len() <= 6, "round {round}");
+            if parsed.is_ok() { good += 1 } else { bad += 1 }
+        }
+        assert!(good > 1000 && bad > 1000, "{good} {bad}");
+    }
 }

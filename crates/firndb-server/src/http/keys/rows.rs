@@ -130,19 +130,30 @@ impl<'a> Rows<'a> {
 
     /// Bytes under a name that says how they are written.
     fn push_bytes(&mut self, name: &str, bytes: &[u8]) {
-        let (suffix, text) = match self.encoding {
+        match self.encoding {
             Encoding::Utf8 => match std::str::from_utf8(bytes) {
                 Ok(text) => {
                     self.push_name(name, "");
-                    return self.push_text(text);
+                    self.push_text(text);
                 }
-                Err(_) => ("_hex", hex::encode(bytes)),
+                Err(_) => self.push_hex(name, bytes),
             },
-            Encoding::Hex => ("_hex", hex::encode(bytes)),
-            Encoding::Base64url => ("_base64url", URL_SAFE_NO_PAD.encode(bytes)),
-        };
-        self.push_name(name, suffix);
-        self.push_text(&text);
+            Encoding::Hex => self.push_hex(name, bytes),
+            Encoding::Base64url => {
+                self.push_name(name, "_base64url");
+                self.push_text(&URL_SAFE_NO_PAD.encode(bytes));
+            }
+        }
+    }
+
+    /// Hexadecimal digits, which take no detour through a text of their own.
+    fn push_hex(&mut self, name: &str, bytes: &[u8]) {
+        self.push_name(name, "_hex");
+        self.out.push(b'"');
+        let start = self.out.len();
+        self.out.resize(start + 2 * bytes.len(), 0);
+        hex::encode_to_slice(bytes, &mut self.out[start..]).expect("two digits per byte");
+        self.out.push(b'"');
     }
 
     fn push_name(&mut self, name: &str, suffix: &str) {
