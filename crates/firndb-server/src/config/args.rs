@@ -68,6 +68,10 @@ pub struct Args {
     /// Origins of web pages that may call the server (CORS). May be repeated.
     #[arg(long = "cors-origin", value_name = "ORIGIN")]
     pub cors_origins: Vec<String>,
+    /// A name under which clients reach the server. May be repeated; `*` allows all names. Without
+    /// tokens or client certificates, other names than localhost are refused.
+    #[arg(long = "allow-host", value_name = "NAME")]
+    pub hosts: Vec<String>,
     /// Also answer like BSDB's HttpServer: PREFIX followed by a key gives the value; an absent key
     /// gives status 200 and no content.
     #[arg(long, value_name = "PREFIX", num_args = 0..=1, default_missing_value = "/bsdb/")]
@@ -75,6 +79,9 @@ pub struct Args {
     /// The form of the server's log.
     #[arg(long, value_enum)]
     pub log_format: Option<LogFormat>,
+    /// Log in JSON, and report errors in JSON: what `firn --json serve` passes on.
+    #[arg(long)]
+    pub json: bool,
     /// What is logged: error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
@@ -101,11 +108,13 @@ impl Args {
         let http = &mut config.http;
         http.address = self.http.unwrap_or(http.address);
         http.cors_origins.extend(self.cors_origins.iter().cloned());
+        http.hosts.extend(self.hosts.iter().cloned());
         if self.bsdb_compat.is_some() {
             http.bsdb_prefix = self.bsdb_compat.clone();
         }
         let log = &mut config.log;
-        log.format = self.log_format.unwrap_or(log.format);
+        let json = self.json.then_some(LogFormat::Json);
+        log.format = self.log_format.or(json).unwrap_or(log.format);
         if let Some(level) = &self.log_level {
             log.level = level.clone();
         }

@@ -6,6 +6,7 @@
 
 mod access;
 mod body;
+mod cors;
 mod health;
 mod keys;
 mod negotiate;
@@ -29,8 +30,12 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 use tokio::sync::watch;
 
@@ -90,9 +95,18 @@ impl Protocol for Http {
             }
         };
         if let Err(error) = ended {
+            if is_timeout(&error) {
+                app.metrics.connections_timed_out.inc();
+            }
             tracing::debug!(address = %peer.address, %error, "the connection ended early");
         }
     }
+}
+
+/// Whether a connection was closed because its client was too slow.
+fn is_timeout(error: &hyper::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|e| e.downcast_ref::<io::Error>());
+    error.is_timeout() || cause.is_some_and(|e| e.kind() == io::ErrorKind::TimedOut)
 }
 
 /// Returns when the server drains.
@@ -108,32 +122,76 @@ async fn answer(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> Respon
     let context = Context { app, peer, id };
     let path = request.uri().path().to_string();
     let method = request.method().clone();
+    let origin = cors::allowed(&context.app.config.http, request.headers());
     let route = Route::parse(&path);
     let name = route.as_ref().map_or("none", Route::name);
-    let result = match route {
-        Ok(route) => dispatch(&context, route, request).await,
-        Err(problem) => Err(problem),
+    let result = match origin.is_some() && cors::is_preflight(&method, request.headers()) {
+        true => Ok(cors::preflight()),
+        false => contained(&context, dispatch(&context, route, request)).await,
     };
     let mut response = result.unwrap_or_else(|problem| problem.response(&context.id));
     response.headers_mut().insert(REQUEST_ID, header);
+    if let Some(origin) = origin {
+        cors::allow(&mut response, origin);
+    }
     let (status, elapsed) = (response.status().as_u16(), start.elapsed());
     context.app.metrics.count(name, status, elapsed);
-    if elapsed.as_secs_f64() >= context.app.config.log.slow_query_seconds {
-        let seconds = elapsed.as_secs_f64();
+    let seconds = elapsed.as_secs_f64();
+    if seconds >= context.app.config.log.slow_query_seconds {
+        context.app.metrics.slow_requests.inc();
         tracing::warn!(id = context.id, %method, path, status, seconds, "slow request");
     } else {
-        tracing::debug!(id = context.id, %method, path, status, "request");
+        tracing::debug!(id = context.id, %method, path, status, seconds, "request");
     }
     response
 }
 
+/// Runs the handler of a request. A bug in it ends neither the connection nor the server.
+async fn contained(context: &Context, handler: impl Future<Output = Reply>) -> Reply {
+    let mut handler = pin!(handler);
+    let polled = poll_fn(|cx| {
+        let poll = AssertUnwindSafe(|| handler.as_mut().poll(cx));
+        catch_unwind(poll).unwrap_or_else(|_| {
+            context.app.metrics.panics.inc();
+            tracing::error!(id = context.id, "a bug in the server ended a request");
+            Poll::Ready(Err(Problem::internal()))
+        })
+    });
+    polled.await
+}
+
+/// An error if the line and the headers of a request are too long together. The buffer of the
+/// connection is limited, too, but it may have received more than the headers.
+fn check_head<B>(context: &Context, request: &Request<B>) -> Result<(), Problem> {
+    let uri = request.uri();
+    let query = uri.query().map_or(0, |query| query.len() + 1);
+    // ` HTTP/1.1\r\n` and the line after the headers.
+    let line = request.method().as_str().len() + 1 + uri.path().len() + query + 13;
+    // `: ` and the end of the line.
+    let field = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
+    let bytes = line + request.headers().iter().map(field).sum::<usize>();
+    let limit = context.app.config.limits.header_bytes;
+    match bytes <= limit {
+        true => Ok(()),
+        false => {
+            let detail = format!("the headers have {bytes} bytes, and {limit} are the limit");
+            Err(Problem::head_too_large(detail))
+        }
+    }
+}
+
 /// Calls the function of a route, if the client may.
-async fn dispatch(context: &Context, route: Route<'_>, request: Request<Incoming>) -> Reply {
-    access::check(context, &route, &request)?;
-    match route {
+async fn dispatch(
+    context: &Context,
+    route: Result<Route<'_>, Problem>,
+    request: Request<Incoming>,
+) -> Reply {
+    check_head(context, &request)?;
+    access::check(context, route.as_ref().ok(), &request)?;
+    match route? {
         Route::Live => Ok(health::live()),
         Route::Ready => Ok(health::ready(context)),
-        Route::Metrics => Ok(health::metrics(context)),
+        Route::Metrics => health::metrics(context, request.headers()).await,
         Route::Key { kind, store, key } => keys::handle(context, kind, store, key, request).await,
         Route::Stores => stores::list(context).await,
         Route::Store { kind, store } => stores::show(context, kind, store).await,

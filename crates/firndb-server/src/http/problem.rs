@@ -1,6 +1,7 @@
 //! Errors as responses: `application/problem+json` (RFC 9457).
 
 use super::reply::{Body, full};
+use crate::app::PANICKED;
 use firndb::{Error, ErrorKind};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
@@ -16,7 +17,8 @@ pub struct Problem {
     detail: String,
     /// The bytes of the query text that the error is about.
     span: Option<(usize, usize)>,
-    header: Option<(HeaderName, HeaderValue)>,
+    /// In a box, so that results of handlers are small.
+    header: Option<Box<(HeaderName, HeaderValue)>>,
 }
 
 impl Problem {
@@ -72,9 +74,19 @@ impl Problem {
         Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
     }
 
+    /// A request that failed because of a bug.
+    pub fn internal() -> Problem {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", PANICKED)
+    }
+
+    /// A request whose line and headers are too long.
+    pub fn head_too_large(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", detail)
+    }
+
     /// Adds a header to the response.
     fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Problem {
-        self.header = Some((name, value));
+        self.header = Some(Box::new((name, value)));
         self
     }
 
@@ -94,7 +106,7 @@ impl Problem {
         let mut response = full(self.status, body.to_string());
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Some((name, value)) = self.header {
+        if let Some((name, value)) = self.header.map(|header| *header) {
             headers.insert(name, value);
         }
         response
@@ -105,6 +117,9 @@ impl From<Error> for Problem {
     /// The response has no path of the server; its log has.
     fn from(error: Error) -> Problem {
         let kind = error.kind();
+        if error.message() == PANICKED {
+            return Problem::internal();
+        }
         let status =
             StatusCode::from_u16(kind.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         if status.is_server_error() && kind != ErrorKind::Cancelled {
