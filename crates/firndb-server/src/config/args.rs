@@ -5,6 +5,7 @@ use super::{
     Tls, TokenSource, refresh_seconds,
 };
 use crate::auth::Role;
+use clap::CommandFactory;
 use firndb::{Error, Result};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -91,6 +92,12 @@ pub struct Args {
     /// Print all options as a configuration file, and exit.
     #[arg(long)]
     pub print_config: bool,
+    /// Print a completion script for a shell, and exit.
+    #[arg(long, value_name = "SHELL")]
+    pub completions: Option<clap_complete::Shell>,
+    /// Print the manual page, and exit.
+    #[arg(long)]
+    pub man: bool,
 }
 
 /// Environment variables with tokens.
@@ -101,6 +108,19 @@ const TOKEN_VARIABLES: [(&str, Role); 3] = [
 ];
 
 impl Args {
+    /// The manual page or completion script, if one of them is asked for.
+    pub fn document(&self) -> Result<Option<Vec<u8>>> {
+        let mut command = Args::command();
+        let mut out = Vec::new();
+        if let Some(shell) = self.completions {
+            clap_complete::generate(shell, &mut command, "firn-serve", &mut out);
+        } else if self.man {
+            let page = clap_mangen::Man::new(command).title("FIRN-SERVE").render(&mut out);
+            page.map_err(|e| Error::invalid(format!("cannot make the page: {e}")))?;
+        }
+        Ok((!out.is_empty()).then_some(out))
+    }
+
     /// Overrides the options that are given.
     pub(super) fn apply(&self, config: &mut Config) -> Result<()> {
         self.apply_stores(config)?;
