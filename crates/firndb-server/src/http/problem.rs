@@ -79,11 +79,6 @@ impl Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", PANICKED)
     }
 
-    /// A request whose line and headers are too long.
-    pub fn head_too_large(detail: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", detail)
-    }
-
     /// Adds a header to the response.
     fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Problem {
         self.header = Some(Box::new((name, value)));
