@@ -230,7 +230,7 @@ fn promtool(page: &str) {
 }
 
 #[test]
-fn the_age_of_the_last_look_grows_while_a_catalog_cannot_be_reached() {
+fn the_age_of_the_last_look_grows_while_a_version_cannot_be_opened() {
     let server = with_all_kinds();
     let age = || {
         let labels = [("store", "tables"), ("kind", "table")];
@@ -239,11 +239,13 @@ fn the_age_of_the_last_look_grows_while_a_catalog_cannot_be_reached() {
         (get("firndb_store_look_age_seconds"), get("firndb_catalog_failures_total"))
     };
     wait_until("the catalog was looked at", || age().0 < 0.5);
-    let catalog = server.dir.path().join("catalog");
-    std::fs::rename(&catalog, server.dir.path().join("gone")).unwrap();
+    // A newer version that nobody can read.
+    let name = format!("catalog/tables/versions/{:020}.json", 2);
+    let broken = server.dir.path().join(name);
+    std::fs::write(&broken, "{").unwrap();
     wait_until("looks fail", || age().1 >= 2.0);
     wait_until("the age grows", || age().0 > 0.5);
-    std::fs::rename(server.dir.path().join("gone"), &catalog).unwrap();
+    std::fs::remove_file(&broken).unwrap();
     wait_until("a look succeeds", || age().0 < 0.5);
 }
 

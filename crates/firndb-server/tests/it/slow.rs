@@ -2,6 +2,8 @@
 
 use crate::raw::{Raw, address, assert_alive, request, server, status, wait_until};
 use crate::support::TestServer;
+use firndb_server::metrics::RequestLabels;
+use std::io::Read;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -82,6 +84,36 @@ fn a_client_that_does_not_read_is_cut_off() {
     assert_all_closed(&server);
     drop(raw);
     assert_alive(&server, "a client that does not read");
+}
+
+#[test]
+fn responses_do_not_pile_up_for_a_client_that_does_not_read() {
+    let server = strict();
+    let url = server.url("/v1/logs/log/keys/k");
+    let stored = server.client.put(url).body(vec![b'x'; 8 << 20]).send().unwrap();
+    assert_eq!(stored.status(), 204);
+    let metrics = &server.server.as_ref().unwrap().app().metrics;
+    let labels = RequestLabels { route: "key", status: 200 };
+    let raw = Raw::send(address(&server), request("GET", "/v1/logs/log/keys/k").repeat(500));
+    assert_all_closed(&server);
+    let answered = metrics.requests.get_or_create(&labels).get();
+    assert!((1..5).contains(&answered), "{answered} responses of 8 MiB");
+    drop(raw);
+}
+
+#[test]
+fn a_response_does_not_wait_for_the_next_request() {
+    let server = server(|_| ());
+    let start = Instant::now();
+    let two = format!("{}GET /li", request("GET", "/livez"));
+    let mut raw = Raw::send(address(&server), two);
+    assert_eq!(status(&raw.head()), 200);
+    assert!(start.elapsed() < LATEST, "{:?}", start.elapsed());
+    // The second one completes, too.
+    let mut body = [0; 3];
+    raw.0.read_exact(&mut body).unwrap();
+    raw.write("vez HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    assert_eq!(status(&raw.head()), 200);
 }
 
 #[test]
