@@ -56,7 +56,7 @@ impl Phase {
 }
 
 /// The message of the error of a request that has panicked.
-pub const PANICKED: &str = "the request failed because of a bug in the server, which its log shows";
+pub const PANICKED: &str = "a bug in the server, which its log shows, ended the request";
 
 /// When a query has to end.
 #[derive(Clone, Debug)]

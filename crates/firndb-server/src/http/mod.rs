@@ -82,7 +82,8 @@ impl Protocol for Http {
         builder.timer(TokioTimer::new()).header_read_timeout(duration(limits.header_seconds));
         builder.max_header_size(limits.header_bytes).max_buf_size(limits.header_bytes);
         builder.max_headers(limits.headers);
-        // Without `pipeline_flush`: it keeps responses in memory, without a limit, while requests wait.
+        // Without `pipeline_flush`: it keeps responses in memory, without a limit, while there are
+        // requests to read.
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         let early = tokio::select! {
             ended = connection.as_mut() => Some(ended),

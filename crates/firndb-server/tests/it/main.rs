@@ -5,6 +5,7 @@ mod keys;
 mod lifecycle;
 mod limits;
 mod metrics;
+mod packaging;
 mod process;
 mod raw;
 mod security;
