@@ -18,6 +18,8 @@
 pub mod app;
 pub mod auth;
 pub mod config;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod http;
 pub mod logging;
 pub mod metrics;

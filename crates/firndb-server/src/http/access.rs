@@ -84,7 +84,7 @@ fn check_host<B>(context: &Context, request: &Request<B>) -> Result<(), Problem>
 
 /// Whether the server has this name, which may have a port. A web page cannot choose an address as
 /// its name, so addresses are fine where the server listens on more than the loopback interface.
-fn is_own_host(options: &config::Http, host: &str) -> bool {
+pub fn is_own_host(options: &config::Http, host: &str) -> bool {
     let is_port = |port: &str| port.bytes().all(|c| c.is_ascii_digit());
     let end = host.rfind(']').map_or(0, |end| end + 1);
     let name = match host[end..].rfind(':') {

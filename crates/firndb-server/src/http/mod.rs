@@ -15,6 +15,9 @@ mod reply;
 mod route;
 mod stores;
 
+pub(crate) use access::is_own_host;
+pub(crate) use keys::decode_key;
+pub(crate) use negotiate::{Compression, Form};
 pub use problem::Problem;
 pub use reply::{Body, Reply};
 pub use route::{Route, Verb};
@@ -189,7 +192,7 @@ async fn dispatch(
 }
 
 /// What a request needs to be allowed to do.
-fn required_role(route: &Route<'_>, method: &Method) -> Option<Role> {
+pub(crate) fn required_role(route: &Route<'_>, method: &Method) -> Option<Role> {
     match route {
         Route::Live | Route::Ready => None,
         Route::Key { .. } if method != Method::GET && method != Method::HEAD => Some(Role::Write),
