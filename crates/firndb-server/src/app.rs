@@ -2,6 +2,7 @@
 
 use crate::auth::Tokens;
 use crate::config::{Config, Limits, duration};
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::stores::Stores;
 use arc_swap::ArcSwap;
@@ -21,8 +22,10 @@ pub struct App {
     pub tokens: ArcSwap<Tokens>,
     /// Counters of the server.
     pub metrics: Metrics,
-    /// Called in the thread of each query before it begins: for tests, which cannot provoke a bug or
-    /// a slow query otherwise.
+    /// The memory of bodies.
+    pub memory: Memory,
+    /// Called in the thread of each query before it begins: for tests, which cannot provoke a bug
+    /// or a slow query otherwise.
     #[doc(hidden)]
     pub before_work: OnceLock<Arc<dyn Fn() + Send + Sync>>,
     phase: AtomicU8,
@@ -98,6 +101,7 @@ impl App {
             stores: Stores::default(),
             tokens: ArcSwap::from_pointee(tokens),
             metrics: Metrics::new(),
+            memory: Memory::new(config.limits.total_body_bytes),
             before_work: OnceLock::new(),
             phase: AtomicU8::new(Phase::Starting as u8),
             running: Arc::new(Semaphore::new(queries)),

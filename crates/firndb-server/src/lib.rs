@@ -22,6 +22,7 @@ pub mod config;
 pub mod fuzzing;
 pub mod http;
 pub mod logging;
+pub mod memory;
 pub mod metrics;
 pub mod net;
 pub mod stores;

@@ -35,6 +35,11 @@ fn run(args: &Args) -> firndb::Result<()> {
 /// Prints help, the version, or a mistake on the command line without credentials in URLs.
 fn usage(error: &clap::Error) -> ExitCode {
     let plain = error.to_string();
+    if error.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+        let lines = plain.lines().take_while(|line| !line.starts_with("Usage:"));
+        let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+        return report(&Error::invalid(words.join(" ").trim_start_matches("error: ")), true);
+    }
     let _ = match redact(&plain) {
         shown if shown == plain => error.print(),
         shown => std::io::stderr().write_all(shown.as_bytes()),

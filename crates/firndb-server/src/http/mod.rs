@@ -25,6 +25,7 @@ pub use route::{Route, Verb};
 use crate::app::App;
 use crate::auth::Role;
 use crate::config::duration;
+use crate::memory;
 use crate::net::{Peer, Protocol, Stream};
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderName, HeaderValue, TRANSFER_ENCODING};
@@ -137,6 +138,12 @@ async fn answer(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> Respon
         true => Ok(cors::preflight()),
         false => contained(&context, dispatch(&context, route, request)).await,
     };
+    let result = match result {
+        Ok(response) => memory::count_response(&context.app.memory, response)
+            .await
+            .map_err(|exceeded| Problem::busy(exceeded.to_string())),
+        Err(problem) => Err(problem),
+    };
     let mut response = result.unwrap_or_else(|problem| problem.response(&context.id));
     response.headers_mut().insert(REQUEST_ID, header);
     if is_chunked {
@@ -199,5 +206,34 @@ pub(crate) fn required_role(route: &Route<'_>, method: &Method) -> Option<Role> 
         Route::Verb { verb, .. } => Some(verb.role()),
         Route::Stores | Route::Store { .. } if method != Method::GET => Some(Role::Admin),
         _ => Some(Role::Read),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use hyper::StatusCode;
+
+    #[test]
+    fn a_bug_in_a_handler_is_a_response() {
+        let app = Arc::new(App::new(Config::default()).unwrap());
+        let address = ([127, 0, 0, 1], 1).into();
+        let peer = Peer { address, has_certificate: false };
+        let context = Context { app, peer, id: "id".to_string() };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        // One before it waits, and one after.
+        for yields in [false, true] {
+            let handler = async {
+                if yields {
+                    tokio::task::yield_now().await;
+                }
+                panic!("an injected bug")
+            };
+            let problem = runtime.block_on(contained(&context, handler)).unwrap_err();
+            let response = problem.response(&context.id);
+            assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        }
+        assert_eq!(context.app.metrics.panics.get(), 2);
     }
 }

@@ -79,6 +79,12 @@ impl Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", PANICKED)
     }
 
+    /// A request for which there is no room at the moment.
+    pub fn busy(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Failed.name(), detail)
+            .with_header(RETRY_AFTER, HeaderValue::from_static("1"))
+    }
+
     /// Adds a header to the response.
     fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Problem {
         self.header = Some(Box::new((name, value)));

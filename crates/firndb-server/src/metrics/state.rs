@@ -81,6 +81,11 @@ impl Figures {
             Figure::gauge("firndb_queries_running", "Queries that run", running as f64),
             Figure::gauge("firndb_queries_waiting", "Queries that wait", waiting as f64),
             Figure::gauge(
+                "firndb_body_bytes",
+                "Memory of the bodies of requests and responses",
+                app.memory.used() as f64,
+            ),
+            Figure::gauge(
                 "firndb_uptime_seconds",
                 "Seconds since the server was started",
                 uptime.as_secs_f64(),

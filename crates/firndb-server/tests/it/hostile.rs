@@ -80,7 +80,8 @@ fn malformed(seed: u64) -> Vec<u8> {
         (state >> 11) as usize % n
     };
     let good = "PUT /v1/logs/log/keys/k?encoding=hex HTTP/1.1\r\nhost: localhost\r\n\
-                content-length: 3\r\nif-match: \"0\"\r\nfirndb-ttl: 1\r\norigin: http://localhost\r\n\r\nabc";
+                content-length: 3\r\nif-match: \"0\"\r\nfirndb-ttl: 1\r\n\
+                origin: http://localhost\r\n\r\nabc";
     let mut head = good.as_bytes().to_vec();
     for _ in 0..=random(4) {
         let at = random(head.len());

@@ -155,3 +155,62 @@ fn a_query_does_not_wait_for_longer_than_its_deadline() {
         assert_eq!(first.join().unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
     });
 }
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn all_bodies_of_requests_together_are_limited() {
+    let server = server(|config| {
+        config.limits.body_bytes = MIB;
+        config.limits.response_bytes = MIB;
+        config.limits.total_body_bytes = 2 * MIB;
+    });
+    let memory = &server.server.as_ref().unwrap().app().memory;
+    let head = |bytes: usize| {
+        let head = "PUT /v1/logs/log/keys/k HTTP/1.1\r\nhost: localhost";
+        format!("{head}\r\ncontent-length: {bytes}\r\n\r\n")
+    };
+    // Two requests that lack their last byte.
+    let mut slow: Vec<Raw> = (0..2)
+        .map(|_| {
+            let mut raw = Raw::send(address(&server), head(MIB));
+            raw.write(vec![b'x'; MIB - 1]);
+            raw
+        })
+        .collect();
+    wait_until("they have arrived", || memory.used() == 2 * MIB - 2);
+    let put = |body: &str| {
+        let mut raw = Raw::send(address(&server), head(body.len()));
+        raw.write(body);
+        status(&raw.head())
+    };
+    assert_eq!([put("xx"), put("xxx")], [204, 503]);
+    assert!(slow[0].write("x"));
+    assert_eq!(status(&slow[0].head()), 204);
+    slow.clear();
+    wait_until("the memory is free", || memory.used() == 0);
+    assert_eq!(put("xxx"), 204);
+}
+
+#[test]
+fn all_bodies_of_responses_together_are_limited() {
+    let server = server(|config| {
+        config.limits.body_bytes = 16 * MIB;
+        config.limits.response_bytes = 16 * MIB;
+        config.limits.total_body_bytes = 32 * MIB;
+    });
+    let memory = &server.server.as_ref().unwrap().app().memory;
+    let url = server.url("/v1/logs/log/keys/k");
+    let stored = server.client.put(&url).body(vec![b'x'; 16 * MIB]).send().unwrap();
+    assert_eq!(stored.status(), StatusCode::NO_CONTENT);
+    // Two clients that do not read.
+    let get = || Raw::send(address(&server), request("GET", "/v1/logs/log/keys/k"));
+    let slow = [get(), get()];
+    wait_until("two responses wait", || memory.used() == 32 * MIB);
+    let refused = get().head();
+    assert_eq!(status(&refused), 503, "{refused}");
+    assert_alive(&server, "too many responses");
+    drop(slow);
+    wait_until("the memory is free", || memory.used() == 0);
+    assert_eq!(server.client.get(&url).send().unwrap().bytes().unwrap().len(), 16 * MIB);
+}
