@@ -63,7 +63,7 @@ pub fn open_catalog(name: &str, options: &CatalogOptions, config: &Config) -> Re
     let catalog = firndb_remote::open(&options.place)?;
     let cache = cache_dir(config)?.join(name);
     std::fs::create_dir_all(&cache).map_err(|e| Error::io("create", &cache, e))?;
-    let reader_options = ReaderOptions::new().access(options.access.into());
+    let reader_options = ReaderOptions::new().access(options.access.into()).warm(true);
     let reader =
         catalog.reader(&options.name, &cache, reader_options).map_err(|e| match e.kind() {
             ErrorKind::Locked => {
