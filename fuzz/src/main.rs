@@ -34,8 +34,9 @@ struct Target {
     mutate: fn(&mut Rng, &mut [u8], usize, usize) -> usize,
 }
 
-const TARGETS: [Target; 7] = [
+const TARGETS: [Target; 8] = [
     Target { name: "query", run: query::run, mutate: mutate::plain },
+    Target { name: "request", run: firndb_server::fuzzing::request, mutate: mutate::plain },
     Target { name: "partition", run: partition::run, mutate: frozen::mutate },
     Target { name: "set", run: partition::run_set, mutate: frozen::mutate },
     Target { name: "table", run: table::run, mutate: frozen::mutate },

@@ -13,14 +13,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Targets, and the golden files that each starts from: folders and suffixes of names.
-const TARGETS: [(&str, &[(&str, &str)]); 7] = [
+const TARGETS: [(&str, &[(&str, &str)]); 8] = [
     ("query", &[]),
+    ("request", &[]),
     ("partition", &[("", ".part.firn"), ("index/collection", ".part.firn")]),
     ("set", &[("", "2.firn"), ("index/collection", "3.firn")]),
     ("table", &[("", ".table")]),
     ("segment", &[("log", ".log"), ("index/log", ".log")]),
     ("hint", &[("log", ".hint"), ("log", ".firn"), ("index/log", ".hint")]),
     ("manifest", &[("", ".json")]),
+];
+
+/// Seeds of the target `request`: the target of a request, and the values of headers, one per line.
+const REQUESTS: [&str; 4] = [
+    "/v1/logs/a/keys/a%2Fb\nlocalhost:7070\napplication/json;q=0.5, */*\n",
+    "/v1/logs/a/keys/00ff?encoding=hex\n[::1]:80\ngzip, zstd;q=0\n",
+    "/v1/tables/a/keys/_-8?encoding=base64url\ndb.example.org\napplication/openmetrics-text\n",
+    "/v1/collections/a:search\n127.0.0.1\napplication/x-ndjson\n",
 ];
 
 /// Default duration of a run, in seconds.
@@ -177,6 +186,11 @@ fn seeds(target: &str) -> Result<PathBuf, String> {
     let regressions = root().join("fuzz/regressions").join(target);
     if regressions.is_dir() {
         copy(&regressions, "", "regression", &to)?;
+    }
+    if target == "request" {
+        for (n, request) in REQUESTS.iter().enumerate() {
+            fs::write(to.join(n.to_string()), request).map_err(|e| format!("a seed: {e}"))?;
+        }
     }
     if target == "query" {
         let path = golden.join("answers.txt");

@@ -149,6 +149,9 @@ fn external(words: &[OsString], json: bool) -> ExitCode {
 
 /// The message for a name that is no command, with the closest command.
 fn unknown(name: &str) -> String {
+    if let Some(message) = cmd::external::missing(name) {
+        return message;
+    }
     let all = Cli::command();
     let names = all.get_subcommands().map(|command| command.get_name().to_string());
     let closest = names

@@ -2,12 +2,13 @@
 
 use crate::auth::Tokens;
 use crate::config::{Config, Limits, duration};
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::stores::Stores;
 use arc_swap::ArcSwap;
 use firndb::{Error, ErrorKind, Result};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
@@ -21,6 +22,12 @@ pub struct App {
     pub tokens: ArcSwap<Tokens>,
     /// Counters of the server.
     pub metrics: Metrics,
+    /// The memory of bodies.
+    pub memory: Memory,
+    /// Called in the thread of each query before it begins: for tests, which cannot provoke a bug
+    /// or a slow query otherwise.
+    #[doc(hidden)]
+    pub before_work: OnceLock<Arc<dyn Fn() + Send + Sync>>,
     phase: AtomicU8,
     /// Permits for queries that run.
     running: Arc<Semaphore>,
@@ -44,6 +51,20 @@ pub enum Phase {
     /// The server is about to end: running requests are completed.
     Draining = 2,
 }
+
+impl Phase {
+    /// The name for figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Starting => "starting",
+            Phase::Ready => "ready",
+            Phase::Draining => "draining",
+        }
+    }
+}
+
+/// The message of the error of a request that has panicked.
+pub const PANICKED: &str = "a bug in the server, which its log shows, ended the request";
 
 /// When a query has to end.
 #[derive(Clone, Debug)]
@@ -85,12 +106,23 @@ impl App {
             stores: Stores::default(),
             tokens: ArcSwap::from_pointee(tokens),
             metrics: Metrics::new(),
+            memory: Memory::new(config.limits.total_body_bytes),
+            before_work: OnceLock::new(),
             phase: AtomicU8::new(Phase::Starting as u8),
             running: Arc::new(Semaphore::new(queries)),
             admitted: Arc::new(Semaphore::new(queries + waiting_queries)),
             administering: Arc::new(Semaphore::new(ADMINISTERING)),
             config,
         })
+    }
+
+    /// The numbers of queries that run and that wait.
+    pub fn queries(&self) -> (usize, usize) {
+        let Limits { queries, waiting_queries, .. } = self.config.limits;
+        let running = queries.saturating_sub(self.running.available_permits());
+        let admitted =
+            (queries + waiting_queries).saturating_sub(self.admitted.available_permits());
+        (running, admitted.saturating_sub(running))
     }
 
     /// What the server is doing.
@@ -129,6 +161,7 @@ impl App {
         let guard = CancelOnDrop(cancelled.clone());
         let deadline = Deadline { at: Instant::now() + limit, cancelled };
         let Ok(admitted) = self.admitted.clone().try_acquire_owned() else {
+            self.metrics.queries_refused.inc();
             let message = "too many queries are waiting: try again later";
             return Err(Error::new(ErrorKind::Failed, message));
         };
@@ -137,16 +170,21 @@ impl App {
             let message = "the query exceeded its deadline before it could begin";
             return Err(Error::new(ErrorKind::Cancelled, message));
         };
+        let before = self.before_work.get().cloned();
         let task = tokio::task::spawn_blocking(move || {
             // The permits are held until the work ends, even if nobody waits for it.
             let _permits = (admitted, running);
+            if let Some(call) = before {
+                call();
+            }
             deadline.check()?;
             work(deadline)
         });
         let result = task.await;
         drop(guard);
         result.unwrap_or_else(|_| {
-            Err(Error::new(ErrorKind::Failed, "the request failed because of a bug in the server"))
+            self.metrics.panics.inc();
+            Err(Error::new(ErrorKind::Failed, PANICKED))
         })
     }
 
@@ -166,8 +204,6 @@ impl App {
             let _permit = permit; // Held until the work ends, even if nobody waits for it.
             work()
         });
-        task.await.unwrap_or_else(|_| {
-            Err(Error::new(ErrorKind::Failed, "the request failed because of a bug in the server"))
-        })
+        task.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Failed, PANICKED)))
     }
 }

@@ -7,6 +7,9 @@
 //! | [`net`] | listeners: limits on connections, TLS, slow clients |
 //! | [`http`] | the HTTP interface: routes, requests, responses |
 //! | [`auth`] | tokens and roles |
+//! | [`memory`] | the limit on all bodies together |
+//! | [`metrics`] | counters, and the figures of all stores for Prometheus |
+//! | [`logging`] | the server's own log |
 //! | [`run()`] | starts the server, handles signals, drains and closes |
 //!
 //! A connection is a task on a few threads. A single get of a log store or a table is answered by
@@ -18,8 +21,11 @@
 pub mod app;
 pub mod auth;
 pub mod config;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod http;
 pub mod logging;
+pub mod memory;
 pub mod metrics;
 pub mod net;
 pub mod stores;

@@ -14,5 +14,12 @@ pub fn init(options: &Log) -> Result<()> {
         LogFormat::Text => builder.with_ansi(false).try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
-    started.map_err(|e| Error::invalid(format!("cannot start the log: {e}")))
+    started.map_err(|e| Error::invalid(format!("cannot start the log: {e}")))?;
+    // A bug is part of the log, in its form.
+    std::panic::set_hook(Box::new(|panic| {
+        let message = panic.payload_as_str().unwrap_or("no message");
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(message, place, "panic");
+    }));
+    Ok(())
 }

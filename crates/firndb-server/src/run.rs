@@ -5,39 +5,62 @@ use crate::auth::Tokens;
 use crate::config::{Config, duration};
 use crate::http::Http;
 use crate::net::{Gate, Listener, ServerTls};
+use crate::stores::Entry;
 use crate::{logging, stores};
 use firndb::{Error, ErrorKind, Result};
+use sd_notify::NotifyState;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Runs a server until SIGTERM or SIGINT. Returns once running requests have been completed and
-/// all stores are closed.
+/// all stores are closed. A second signal ends the process at once, with the exit code 128 and the
+/// number of the signal: stores survive that like a crash.
 pub fn run(config: Config) -> Result<()> {
     logging::init(&config.log)?;
     let runtime = runtime(&config)?;
     let result = runtime.block_on(async {
+        let mut signals = Signals::new()?;
         let mut server = Server::start(config).await?;
-        let outcome = server.open_stores().await;
-        let outcome = match outcome {
-            Ok(()) => {
-                let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-                server.until_signal().await
+        let outcome = server.until_signal(&mut signals).await;
+        notify(&[NotifyState::Stopping]);
+        tokio::select! {
+            stopped = server.stop() => outcome.and(stopped),
+            signal = signals.stop() => {
+                tracing::warn!("ends at once because of a second signal");
+                std::process::exit(128 + signal.as_raw_value());
             }
-            Err(error) => Err(error),
-        };
-        let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-        server.stop().await?;
-        outcome
+        }
     });
     // Work that exceeded the time for draining is left alone.
     runtime.shutdown_background();
     result
+}
+
+/// Sends a message to systemd, if it has started this process.
+fn notify(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "cannot notify systemd");
+    }
+}
+
+/// Tells systemd regularly that the server is alive, if the unit has `WatchdogSec=`.
+fn feed_watchdog() {
+    let Some(limit) = sd_notify::watchdog_enabled() else { return };
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(limit / 3);
+        loop {
+            ticks.tick().await;
+            notify(&[NotifyState::Watchdog]);
+        }
+    });
 }
 
 fn runtime(config: &Config) -> Result<Runtime> {
@@ -99,32 +122,68 @@ impl Server {
         Ok(())
     }
 
-    /// Waits for SIGTERM or SIGINT. Reads tokens and certificates again on SIGHUP.
-    pub async fn until_signal(&self) -> Result<()> {
-        let failed = |e| Error::new(ErrorKind::Io, format!("cannot handle signals: {e}"));
-        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-        let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
+    /// Opens all stores and waits for SIGTERM or SIGINT. Reads tokens and certificates again on
+    /// SIGHUP.
+    ///
+    /// A signal while stores are being opened is obeyed before the next one is opened.
+    async fn until_signal(&self, signals: &mut Signals) -> Result<()> {
+        feed_watchdog();
+        let mut opening = pin!(self.open_stores());
+        let mut is_open = false;
         loop {
             tokio::select! {
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
-                _ = hangup.recv() => self.reload(),
+                opened = &mut opening, if !is_open => {
+                    opened?;
+                    is_open = true;
+                    notify(&[NotifyState::Ready]);
+                }
+                signal = signals.next() => match signal == SignalKind::hangup() {
+                    true => self.reload_for_systemd(is_open),
+                    false => break,
+                },
             }
         }
         tracing::info!("draining");
+        self.app.enter(Phase::Draining);
+        if !is_open {
+            let limit = duration(self.app.config.limits.drain_seconds);
+            match tokio::time::timeout(limit, opening).await {
+                // The opening ends early because the server drains.
+                Ok(Ok(())) => {}
+                Ok(Err(error)) if error.kind() == ErrorKind::Cancelled => {}
+                Ok(Err(error)) => return Err(error),
+                Err(_) => tracing::warn!("a store is still being opened: it is left alone"),
+            }
+        }
         Ok(())
+    }
+
+    fn reload_for_systemd(&self, is_open: bool) {
+        let now = NotifyState::monotonic_usec_now();
+        notify(&[&[NotifyState::Reloading][..], now.ok().as_slice()].concat());
+        self.reload();
+        if is_open {
+            notify(&[NotifyState::Ready]);
+        }
     }
 
     /// Reads tokens and certificates again. What cannot be read stays as it is.
     pub fn reload(&self) {
         match Tokens::load(&self.app.config.auth.tokens) {
-            Ok(tokens) => self.app.tokens.store(Arc::new(tokens)),
-            Err(error) => tracing::error!(%error, "cannot reload the tokens"),
+            Ok(tokens) => {
+                self.app.tokens.store(Arc::new(tokens));
+                tracing::info!("reloaded the tokens");
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot reload the tokens: the old ones stay valid");
+            }
         }
         match self.tls.as_ref().map(|tls| tls.reload()) {
-            Some(Err(error)) => tracing::error!(%error, "cannot reload the certificates"),
-            Some(Ok(())) | None => tracing::info!("reloaded tokens and certificates"),
+            Some(Err(error)) => {
+                tracing::error!(%error, "cannot reload the certificates: the old ones stay in use");
+            }
+            Some(Ok(())) => tracing::info!("reloaded the certificates"),
+            None => {}
         }
     }
 
@@ -151,6 +210,47 @@ impl Server {
     }
 }
 
+/// The signals that the server handles.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// Handles the signals from now on.
+    fn new() -> Result<Signals> {
+        let handle = |kind| {
+            let failed = |e| Error::new(ErrorKind::Io, format!("cannot handle signals: {e}"));
+            signal(kind).map_err(failed)
+        };
+        Ok(Signals {
+            terminate: handle(SignalKind::terminate())?,
+            interrupt: handle(SignalKind::interrupt())?,
+            hangup: handle(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for a signal.
+    async fn next(&mut self) -> SignalKind {
+        tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+            _ = self.hangup.recv() => SignalKind::hangup(),
+        }
+    }
+
+    /// Waits for a signal to end.
+    async fn stop(&mut self) -> SignalKind {
+        loop {
+            match self.next().await {
+                signal if signal == SignalKind::hangup() => {}
+                signal => return signal,
+            }
+        }
+    }
+}
+
 async fn bind(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|e| {
         let message = format!("cannot listen on {address}: {e}");
@@ -161,16 +261,30 @@ async fn bind(address: SocketAddr) -> Result<TcpListener> {
 fn open_all(app: &App) -> Result<()> {
     let config = &app.config;
     for (name, options) in &config.logs {
-        app.stores.add(stores::open_log(name, options)?)?;
+        add(app, name, || stores::open_log(name, options))?;
     }
     for (name, options) in &config.tables {
-        app.stores.add(stores::open_table(name, options)?)?;
+        add(app, name, || stores::open_table(name, options))?;
     }
     for (name, options) in &config.collections {
-        app.stores.add(stores::open_collection(name, options)?)?;
+        add(app, name, || stores::open_collection(name, options))?;
     }
     for (name, options) in &config.catalogs {
-        app.stores.add(stores::open_catalog(name, options, config)?)?;
+        add(app, name, || stores::open_catalog(name, options, config))?;
     }
+    Ok(())
+}
+
+/// Opens a store, unless the server has been told to end. Errors name the store.
+fn add(app: &App, name: &str, open: impl FnOnce() -> Result<Entry>) -> Result<()> {
+    if app.phase() == Phase::Draining {
+        return Err(Error::new(ErrorKind::Cancelled, "the server ends"));
+    }
+    let start = Instant::now();
+    let entry = open().and_then(|entry| app.stores.add(entry)).map_err(|error| {
+        Error::new(error.kind(), format!("cannot open the store `{name}`: {error}"))
+    })?;
+    let (kind, seconds) = (entry.kind().name(), start.elapsed().as_secs_f64());
+    tracing::info!(store = name, kind, location = entry.location, seconds, "opened");
     Ok(())
 }

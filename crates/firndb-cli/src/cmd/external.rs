@@ -22,6 +22,15 @@ pub fn run(words: &[OsString], json: bool) -> Option<ExitCode> {
     Some(Failure::from(Error::io("run", &program, error)).report(json))
 }
 
+/// How to get the program of a command that has its own, if that is all that is missing.
+pub fn missing(name: &str) -> Option<String> {
+    (name == "serve").then(|| {
+        "`firn serve` runs the program `firn-serve`, which is not in the directory of `firn`: \
+         build it with `cargo build --release -p firndb-server`, and install both in one directory"
+            .to_string()
+    })
+}
+
 /// The path of the program, next to `firn` itself; other directories are not searched.
 fn program(name: &OsStr) -> Option<PathBuf> {
     // A name with a slash would leave the directory.

@@ -45,6 +45,18 @@ fn a_program_gets_its_arguments_and_gives_its_exit_code() {
 }
 
 #[test]
+fn the_server_is_a_program_of_its_own() {
+    let sandbox = with_program("serve", "printf '%s|' \"$@\"");
+    let output = run(&sandbox, &["--json", "serve", "--log", "a=b"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "--log|a=b|--json|");
+    fs::remove_file(sandbox.path("bin/firn-serve")).unwrap();
+    let output = run(&sandbox, &["serve", "--log", "a=b"]);
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("cargo build --release -p firndb-server"), "{err}");
+}
+
+#[test]
 fn a_program_gets_the_signals() {
     let sandbox = with_program("wait", "kill -TERM $$; sleep 10; exit 1");
     let output = run(&sandbox, &["wait"]);

@@ -5,6 +5,7 @@ use super::{
     Tls, TokenSource, refresh_seconds,
 };
 use crate::auth::Role;
+use clap::CommandFactory;
 use firndb::{Error, Result};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -68,6 +69,10 @@ pub struct Args {
     /// Origins of web pages that may call the server (CORS). May be repeated.
     #[arg(long = "cors-origin", value_name = "ORIGIN")]
     pub cors_origins: Vec<String>,
+    /// A name under which clients reach the server. May be repeated; `*` allows all names. Without
+    /// tokens or client certificates, other names than localhost are refused.
+    #[arg(long = "allow-host", value_name = "NAME")]
+    pub hosts: Vec<String>,
     /// Also answer like BSDB's HttpServer: PREFIX followed by a key gives the value; an absent key
     /// gives status 200 and no content.
     #[arg(long, value_name = "PREFIX", num_args = 0..=1, default_missing_value = "/bsdb/")]
@@ -81,6 +86,9 @@ pub struct Args {
     /// The form of the server's log.
     #[arg(long, value_enum)]
     pub log_format: Option<LogFormat>,
+    /// Log in JSON, and report errors in JSON: what `firn --json serve` passes on.
+    #[arg(long)]
+    pub json: bool,
     /// What is logged: error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
@@ -90,6 +98,12 @@ pub struct Args {
     /// Print all options as a configuration file, and exit.
     #[arg(long)]
     pub print_config: bool,
+    /// Print a completion script for a shell, and exit.
+    #[arg(long, value_name = "SHELL")]
+    pub completions: Option<clap_complete::Shell>,
+    /// Print the manual page, and exit.
+    #[arg(long)]
+    pub man: bool,
 }
 
 /// Environment variables with tokens.
@@ -100,6 +114,19 @@ const TOKEN_VARIABLES: [(&str, Role); 3] = [
 ];
 
 impl Args {
+    /// The manual page or completion script, if one of them is asked for.
+    pub fn document(&self) -> Result<Option<Vec<u8>>> {
+        let mut command = Args::command();
+        let mut out = Vec::new();
+        if let Some(shell) = self.completions {
+            clap_complete::generate(shell, &mut command, "firn-serve", &mut out);
+        } else if self.man {
+            let page = clap_mangen::Man::new(command).title("FIRN-SERVE").render(&mut out);
+            page.map_err(|e| Error::invalid(format!("cannot make the page: {e}")))?;
+        }
+        Ok((!out.is_empty()).then_some(out))
+    }
+
     /// Overrides the options that are given.
     pub(super) fn apply(&self, config: &mut Config) -> Result<()> {
         self.apply_stores(config)?;
@@ -107,6 +134,7 @@ impl Args {
         let http = &mut config.http;
         http.address = self.http.unwrap_or(http.address);
         http.cors_origins.extend(self.cors_origins.iter().cloned());
+        http.hosts.extend(self.hosts.iter().cloned());
         if self.bsdb_compat.is_some() {
             http.bsdb_prefix = self.bsdb_compat.clone();
         }
@@ -115,7 +143,8 @@ impl Args {
         }
         config.threads = self.threads.or(config.threads);
         let log = &mut config.log;
-        log.format = self.log_format.unwrap_or(log.format);
+        let json = self.json.then_some(LogFormat::Json);
+        log.format = self.log_format.or(json).unwrap_or(log.format);
         if let Some(level) = &self.log_level {
             log.level = level.clone();
         }

@@ -21,6 +21,8 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Bytes of a response's body, before compression.
     pub response_bytes: usize,
+    /// Bytes of the bodies of all requests and responses together; further ones are refused.
+    pub total_body_bytes: usize,
     /// Keys of a request.
     pub keys: usize,
     /// Documents or keys of a page.
@@ -53,6 +55,7 @@ impl Default for Limits {
             headers: 100,
             body_bytes: 64 << 20,
             response_bytes: 64 << 20,
+            total_body_bytes: 1 << 30,
             keys: 100_000,
             page: 10_000,
             queries: 64,
@@ -85,6 +88,11 @@ impl Limits {
         ];
         if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
             return Err(Error::invalid(format!("limits.{name} is 0: nothing could be served")));
+        }
+        if self.total_body_bytes < self.body_bytes.max(self.response_bytes) {
+            let message = "limits.total_body_bytes is less than limits.body_bytes or \
+                           limits.response_bytes";
+            return Err(Error::invalid(message));
         }
         // The smallest buffer that the HTTP library accepts.
         if self.header_bytes < 8192 {

@@ -10,7 +10,7 @@ pub use limits::{Limits, duration};
 
 use crate::auth::Role;
 use firndb::table::Access;
-use firndb::{Error, Result};
+use firndb::{Error, Result, redact, redact_url};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -52,6 +52,10 @@ pub struct Http {
     pub address: SocketAddr,
     /// Origins of web pages that may call the server (CORS): `https://example.org`, or `*`.
     pub cors_origins: Vec<String>,
+    /// Names of the server, besides `localhost` and addresses, in the header `Host` of requests, or
+    /// `*`. Only a server whose clients need no credentials checks the header: a web page could
+    /// otherwise reach it under a name that resolves to its address (DNS rebinding).
+    pub hosts: Vec<String>,
     /// Serves `PREFIX KEY` like BSDB's HttpServer, from the only table or the store that
     /// `bsdb_store` names: `/bsdb/`.
     pub bsdb_prefix: Option<String>,
@@ -62,7 +66,8 @@ pub struct Http {
 impl Default for Http {
     fn default() -> Http {
         let address = SocketAddr::from(([127, 0, 0, 1], 7070));
-        Http { address, cors_origins: Vec::new(), bsdb_prefix: None, bsdb_store: None }
+        let (cors_origins, hosts) = (Vec::new(), Vec::new());
+        Http { address, cors_origins, hosts, bsdb_prefix: None, bsdb_store: None }
     }
 }
 
@@ -232,12 +237,18 @@ impl Config {
     /// The options of a TOML file.
     pub fn from_file(path: &Path) -> Result<Config> {
         let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
-        toml::from_str(&text).map_err(|e| Error::invalid(e.to_string()).in_file(path))
+        // The message shows the line with the mistake.
+        let wrong = |e: toml::de::Error| Error::invalid(redact(&e.to_string())).in_file(path);
+        toml::from_str(&text).map_err(wrong)
     }
 
-    /// The options as a TOML file.
+    /// The options as a TOML file, without credentials in URLs. Tokens are never part of it.
     pub fn to_toml(&self) -> String {
-        toml::to_string_pretty(self).expect("options have text keys and plain values")
+        let mut shown = self.clone();
+        for catalog in shown.catalogs.values_mut() {
+            catalog.place = redact_url(&catalog.place);
+        }
+        toml::to_string_pretty(&shown).expect("options have text keys and plain values")
     }
 
     /// The names of all stores, in the order in which they are numbered.
@@ -269,14 +280,20 @@ impl Config {
             return Err(Error::invalid(message));
         }
         self.limits.check()?;
+        self.http.cors_origins.iter().try_for_each(|origin| check_origin(origin))?;
         self.check_address(self.http.address)
+    }
+
+    /// Whether clients need a token or a certificate.
+    pub fn needs_credentials(&self) -> bool {
+        let certificates = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        !self.auth.tokens.is_empty() || certificates
     }
 
     /// An error if `address` is reachable from other machines and clients need no credentials.
     pub fn check_address(&self, address: SocketAddr) -> Result<()> {
-        let certificates = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-        let protected = !self.auth.tokens.is_empty() || certificates;
-        if address.ip().is_loopback() || protected || self.auth.insecure {
+        let is_local = address.ip().to_canonical().is_loopback();
+        if is_local || self.needs_credentials() || self.auth.insecure {
             return Ok(());
         }
         Err(Error::invalid(format!(
@@ -285,6 +302,22 @@ impl Config {
              127.0.0.1, or allow it with --insecure"
         )))
     }
+}
+
+/// An error unless this is `*` or what browsers send in the header `Origin`.
+fn check_origin(origin: &str) -> Result<()> {
+    let authority = origin.split_once("://").map(|(_, authority)| authority);
+    let plain = |text: &str| {
+        !text.is_empty() && !text.contains(['/', '?', '#', '@', '*', ' ']) && text.is_ascii()
+    };
+    if origin == "*" || authority.is_some_and(plain) && origin == origin.to_ascii_lowercase() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "`{}` is not an origin: origins are `https://HOST` or `https://HOST:PORT` in lower case, \
+         without a path, or `*` for all",
+        redact_url(origin).escape_debug()
+    )))
 }
 
 /// An error unless `name` can be part of a URL and of a file name as it is.

@@ -3,10 +3,12 @@
 use super::Context;
 use super::problem::Problem;
 use crate::config::duration;
+use crate::memory::{Counted, Exceeded, held};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
+use std::sync::Arc;
 
 /// The whole body.
 ///
@@ -20,9 +22,11 @@ pub async fn read(context: &Context, body: Incoming) -> Result<Bytes, Problem> {
     if body.size_hint().lower() > limits.body_bytes as u64 {
         return Err(too_large());
     }
-    let read = Limited::new(body, limits.body_bytes).collect();
+    let share = Arc::new(context.app.memory.hold());
+    let read = Limited::new(Counted::new(body, share.clone()), limits.body_bytes).collect();
     match tokio::time::timeout(duration(limits.body_seconds), read).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Ok(collected)) => Ok(held(collected.to_bytes(), share)),
+        Ok(Err(error)) if error.is::<Exceeded>() => Err(Problem::busy(error.to_string())),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Problem::bad_request("the body ended early or is malformed")),
         Err(_) => {

@@ -8,6 +8,7 @@ mod access;
 mod admin;
 mod body;
 mod bsdb;
+mod cors;
 mod health;
 mod keys;
 mod negotiate;
@@ -17,6 +18,9 @@ mod reply;
 mod route;
 mod stores;
 
+pub(crate) use access::is_own_host;
+pub(crate) use keys::decode_key;
+pub(crate) use negotiate::{Compression, Form};
 pub use problem::Problem;
 pub use reply::{Body, Reply};
 pub use route::{Route, Verb};
@@ -24,16 +28,21 @@ pub use route::{Route, Verb};
 use crate::app::App;
 use crate::auth::Role;
 use crate::config::duration;
+use crate::memory;
 use crate::net::{Peer, Protocol, Stream};
 use hyper::body::Incoming;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 use tokio::sync::watch;
 
@@ -78,8 +87,10 @@ impl Protocol for Http {
         let mut builder = http1::Builder::new();
         // Without a timer the limit of the headers would have no effect.
         builder.timer(TokioTimer::new()).header_read_timeout(duration(limits.header_seconds));
-        builder.max_buf_size(limits.header_bytes).max_headers(limits.headers);
-        builder.pipeline_flush(true);
+        builder.max_header_size(limits.header_bytes).max_buf_size(limits.header_bytes);
+        builder.max_headers(limits.headers);
+        // Without `pipeline_flush`: it keeps responses in memory, without a limit, while there are
+        // requests to read.
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         let early = tokio::select! {
             ended = connection.as_mut() => Some(ended),
@@ -93,9 +104,18 @@ impl Protocol for Http {
             }
         };
         if let Err(error) = ended {
+            if is_timeout(&error) {
+                app.metrics.connections_timed_out.inc();
+            }
             tracing::debug!(address = %peer.address, %error, "the connection ended early");
         }
     }
+}
+
+/// Whether a connection was closed because its client was too slow.
+fn is_timeout(error: &hyper::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|e| e.downcast_ref::<io::Error>());
+    error.is_timeout() || cause.is_some_and(|e| e.kind() == io::ErrorKind::TimedOut)
 }
 
 /// Returns when the server drains.
@@ -111,35 +131,70 @@ async fn answer(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> Respon
     let context = Context { app, peer, id };
     let path = request.uri().path().to_string();
     let method = request.method().clone();
+    let origin = cors::allowed(&context.app.config.http, request.headers());
+    // Whoever has forwarded a request with two lengths may not have used the one of the chunks, as
+    // the HTTP library does: what follows such a request must not be taken for another one.
+    let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
     let options = &context.app.config.http;
     let target = options.bsdb_prefix.as_ref().and_then(|_| request.uri().path_and_query());
     let target = target.map(|target| target.as_str().to_string()).unwrap_or_default();
     let route = Route::parse(&path).or_else(|e| bsdb::route(options, &target).ok_or(e));
     let name = route.as_ref().map_or("none", Route::name);
-    let result = match route {
-        Ok(route) => dispatch(&context, route, request).await,
+    let result = match origin.is_some() && cors::is_preflight(&method, request.headers()) {
+        true => Ok(cors::preflight()),
+        false => contained(&context, dispatch(&context, route, request)).await,
+    };
+    let result = match result {
+        Ok(response) => memory::count_response(&context.app.memory, response)
+            .await
+            .map_err(|exceeded| Problem::busy(exceeded.to_string())),
         Err(problem) => Err(problem),
     };
     let mut response = result.unwrap_or_else(|problem| problem.response(&context.id));
     response.headers_mut().insert(REQUEST_ID, header);
+    if is_chunked {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    if let Some(origin) = origin {
+        cors::allow(&mut response, origin);
+    }
     let (status, elapsed) = (response.status().as_u16(), start.elapsed());
     context.app.metrics.count(name, status, elapsed);
-    if elapsed.as_secs_f64() >= context.app.config.log.slow_query_seconds {
-        let seconds = elapsed.as_secs_f64();
+    let seconds = elapsed.as_secs_f64();
+    if seconds >= context.app.config.log.slow_query_seconds {
+        context.app.metrics.slow_requests.inc();
         tracing::warn!(id = context.id, %method, path, status, seconds, "slow request");
     } else {
-        tracing::debug!(id = context.id, %method, path, status, "request");
+        tracing::debug!(id = context.id, %method, path, status, seconds, "request");
     }
     response
 }
 
+/// Runs the handler of a request. A bug in it ends neither the connection nor the server.
+async fn contained(context: &Context, handler: impl Future<Output = Reply>) -> Reply {
+    let mut handler = pin!(handler);
+    let polled = poll_fn(|cx| {
+        let poll = AssertUnwindSafe(|| handler.as_mut().poll(cx));
+        catch_unwind(poll).unwrap_or_else(|_| {
+            context.app.metrics.panics.inc();
+            tracing::error!(id = context.id, "a bug in the server ended a request");
+            Poll::Ready(Err(Problem::internal()))
+        })
+    });
+    polled.await
+}
+
 /// Calls the function of a route, if the client may.
-async fn dispatch(context: &Context, route: Route<'_>, request: Request<Incoming>) -> Reply {
-    access::check(context, &route, &request)?;
-    match route {
+async fn dispatch(
+    context: &Context,
+    route: Result<Route<'_>, Problem>,
+    request: Request<Incoming>,
+) -> Reply {
+    access::check(context, route.as_ref().ok(), &request)?;
+    match route? {
         Route::Live => Ok(health::live()),
         Route::Ready => Ok(health::ready(context)),
-        Route::Metrics => Ok(health::metrics(context)),
+        Route::Metrics => health::metrics(context, request.headers()).await,
         Route::Key { kind, store, key } => keys::handle(context, kind, store, key, request).await,
         Route::Bsdb { key } => bsdb::get(context, key, &request),
         Route::Stores => match *request.method() {
@@ -167,7 +222,7 @@ async fn dispatch(context: &Context, route: Route<'_>, request: Request<Incoming
 }
 
 /// What a request needs to be allowed to do.
-fn required_role(route: &Route<'_>, method: &Method) -> Option<Role> {
+pub(crate) fn required_role(route: &Route<'_>, method: &Method) -> Option<Role> {
     match route {
         Route::Live | Route::Ready => None,
         Route::Key { .. } if method != Method::GET && method != Method::HEAD => Some(Role::Write),
@@ -176,5 +231,34 @@ fn required_role(route: &Route<'_>, method: &Method) -> Option<Role> {
             Some(Role::Admin)
         }
         _ => Some(Role::Read),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use hyper::StatusCode;
+
+    #[test]
+    fn a_bug_in_a_handler_is_a_response() {
+        let app = Arc::new(App::new(Config::default()).unwrap());
+        let address = ([127, 0, 0, 1], 1).into();
+        let peer = Peer { address, has_certificate: false };
+        let context = Context { app, peer, id: "id".to_string() };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        // One before it waits, and one after.
+        for yields in [false, true] {
+            let handler = async {
+                if yields {
+                    tokio::task::yield_now().await;
+                }
+                panic!("an injected bug")
+            };
+            let problem = runtime.block_on(contained(&context, handler)).unwrap_err();
+            let response = problem.response(&context.id);
+            assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        }
+        assert_eq!(context.app.metrics.panics.get(), 2);
     }
 }

@@ -1,6 +1,7 @@
 //! Errors as responses: `application/problem+json` (RFC 9457).
 
 use super::reply::{Body, full};
+use crate::app::PANICKED;
 use firndb::{Error, ErrorKind};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
@@ -97,6 +98,17 @@ impl Problem {
         self
     }
 
+    /// A request that failed because of a bug.
+    pub fn internal() -> Problem {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", PANICKED)
+    }
+
+    /// A request for which there is no room at the moment.
+    pub fn busy(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Failed.name(), detail)
+            .with_header(RETRY_AFTER, HeaderValue::from_static("1"))
+    }
+
     /// Adds a header to the response.
     fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Problem {
         self.header = Some(Box::new((name, value)));
@@ -130,6 +142,9 @@ impl From<Error> for Problem {
     /// The response has no path of the server; its log has.
     fn from(error: Error) -> Problem {
         let kind = error.kind();
+        if error.message() == PANICKED {
+            return Problem::internal();
+        }
         let status =
             StatusCode::from_u16(kind.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         if status.is_server_error() && kind != ErrorKind::Cancelled {

@@ -76,6 +76,7 @@ impl Listener {
             match accepted {
                 Ok((socket, address)) => match self.gate.enter(address.ip()) {
                     Some(place) => {
+                        self.app.metrics.connections_open.inc();
                         let connection = Connection {
                             app: self.app.clone(),
                             tls: self.tls.clone(),
@@ -113,6 +114,12 @@ struct Connection {
     app: Arc<App>,
     tls: Option<Arc<ServerTls>>,
     _place: Place,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.app.metrics.connections_open.dec();
+    }
 }
 
 impl Connection {

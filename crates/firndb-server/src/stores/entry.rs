@@ -3,12 +3,13 @@
 use super::refresher::Refresher;
 use super::table::VersionShown;
 use arc_swap::ArcSwapOption;
-use firndb::catalog::{CatalogReader, Generation, VersionKind, Watch};
+use firndb::catalog::{CatalogReader, Generation, VersionKind};
 use firndb::log::LogStore;
 use firndb::search::{Collection, Reader};
 use firndb::table::{ApproximateTable, ShardedTable, Table};
 use firndb::{Error, ErrorKind, Result, Verification};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// What a store is to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -78,7 +79,7 @@ pub enum Source {
         /// The reader.
         reader: CatalogReader,
         /// The thread that looks for newer versions.
-        watch: Mutex<Option<Watch>>,
+        watch: Mutex<Option<Refresher>>,
     },
 }
 
@@ -169,6 +170,20 @@ impl Entry {
             kind.path()
         );
         Error::new(ErrorKind::NotFound, message)
+    }
+
+    /// The time since the server last looked for a newer version without an error; `None` if the
+    /// store has no versions.
+    pub fn last_look(&self) -> Option<Duration> {
+        let refresher = match &self.source {
+            Source::Collection { refresher, .. } => refresher,
+            Source::Catalog { watch, .. } => watch,
+            Source::Log(_) | Source::Table(_) | Source::Approximate(_) | Source::Sharded(_) => {
+                return None;
+            }
+        };
+        let refresher = refresher.lock().unwrap_or_else(PoisonError::into_inner);
+        refresher.as_ref().map(Refresher::last_look)
     }
 
     /// Checks every byte of the store.

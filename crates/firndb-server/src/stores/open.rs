@@ -54,7 +54,11 @@ pub fn open_collection(name: &str, options: &CollectionOptions) -> Result<Entry>
     let collection = Arc::new(Collection::open(path)?);
     collection.reader().warm()?;
     let every = duration(options.refresh_seconds.max(0.01));
-    let refresher = Refresher::start(name.to_string(), collection.clone(), every);
+    let looking = collection.clone();
+    let refresher = Refresher::start(name.to_string(), every, move || {
+        let is_newer = looking.refresh_with(|new| new.warm())?;
+        Ok(is_newer.then(|| looking.version()))
+    });
     let source = Source::Collection { collection, refresher: Mutex::new(Some(refresher)) };
     Ok(Entry::new(name, path.display().to_string(), source))
 }
@@ -66,7 +70,7 @@ pub fn open_catalog(name: &str, options: &CatalogOptions, config: &Config) -> Re
     let catalog = firndb_remote::open(&options.place)?;
     let cache = cache_dir(config)?.join(name);
     std::fs::create_dir_all(&cache).map_err(|e| Error::io("create", &cache, e))?;
-    let reader_options = ReaderOptions::new().access(options.access.into());
+    let reader_options = ReaderOptions::new().access(options.access.into()).warm(true);
     let reader =
         catalog.reader(&options.name, &cache, reader_options).map_err(|e| match e.kind() {
             ErrorKind::Locked => {
@@ -75,14 +79,10 @@ pub fn open_catalog(name: &str, options: &CatalogOptions, config: &Config) -> Re
             }
             _ => e,
         })?;
-    let store = name.to_string();
     let every = duration(options.refresh_seconds.max(0.01));
-    let watch = reader.watch(every, move |outcome| match outcome {
-        Ok(generation) => {
-            let version = generation.version().number;
-            tracing::info!(store, version, "switched to a newer version");
-        }
-        Err(error) => tracing::error!(store, %error, "cannot open a newer version"),
+    let looking = reader.clone();
+    let watch = Refresher::start(name.to_string(), every, move || {
+        Ok(looking.refresh()?.then(|| looking.current().version().number))
     });
     let location = format!("{}/{}", redact_url(&options.place), options.name);
     let source = Source::Catalog { reader, watch: Mutex::new(Some(watch)) };
