@@ -207,6 +207,11 @@ impl Reader {
             .collect()
     }
 
+    /// The name of a partition by its number, that of a [`Hit`]; `None` if there is none.
+    pub fn partition_name(&self, number: u32) -> Option<&str> {
+        self.set.names.get(number as usize).map(String::as_str)
+    }
+
     /// Returns a reader of some of the partitions, by their names. Opens no file; costs a few
     /// microseconds per partition. Its hits and page tokens are those of the returned reader.
     ///
