@@ -2,7 +2,7 @@
 
 use crate::auth::Tokens;
 use crate::config::{Config, Limits, duration};
-use crate::metrics::Metrics;
+use crate::metrics::{CancelLabels, Metrics};
 use crate::stores::Stores;
 use arc_swap::ArcSwap;
 use firndb::{Error, ErrorKind, Result};
@@ -55,6 +55,11 @@ pub struct Deadline {
 }
 
 impl Deadline {
+    /// The earlier one of this deadline and `at`.
+    pub fn no_later_than(self, at: Option<Instant>) -> Deadline {
+        Deadline { at: at.map_or(self.at, |at| self.at.min(at)), ..self }
+    }
+
     /// An error if the query has to end.
     pub fn check(&self) -> Result<()> {
         if self.cancelled.load(Ordering::Relaxed) {
@@ -137,11 +142,21 @@ impl App {
             let message = "the query exceeded its deadline before it could begin";
             return Err(Error::new(ErrorKind::Cancelled, message));
         };
+        let cancelled = deadline.cancelled.clone();
+        let counts = self.metrics.queries_cancelled.clone();
         let task = tokio::task::spawn_blocking(move || {
             // The permits are held until the work ends, even if nobody waits for it.
             let _permits = (admitted, running);
-            deadline.check()?;
-            work(deadline)
+            let result = deadline.check().and_then(|()| work(deadline));
+            if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Cancelled) {
+                let reason = match cancelled.load(Ordering::Relaxed) {
+                    true => "client_gone",
+                    false => "deadline",
+                };
+                counts.get_or_create(&CancelLabels { reason }).inc();
+                tracing::debug!(reason, "a query was cancelled");
+            }
+            result
         });
         let result = task.await;
         drop(guard);

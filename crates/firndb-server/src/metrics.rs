@@ -19,6 +19,8 @@ pub struct Metrics {
     pub connections_accepted: Counter,
     /// Connections beyond a limit.
     pub connections_refused: Counter,
+    /// Queries that were cancelled, by reason.
+    pub queries_cancelled: Family<CancelLabels, Counter>,
     /// TLS handshakes that failed.
     pub handshakes_failed: Counter,
 }
@@ -37,6 +39,13 @@ pub struct RequestLabels {
 pub struct RouteLabels {
     /// The route.
     pub route: &'static str,
+}
+
+/// The label of a counter of cancelled queries.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct CancelLabels {
+    /// `deadline`, or `client_gone`.
+    pub reason: &'static str,
 }
 
 /// Upper bounds of the histogram's buckets in seconds.
@@ -72,6 +81,12 @@ impl Metrics {
             "Connections closed because of a limit",
             refused.clone(),
         );
+        let queries_cancelled = Family::<CancelLabels, Counter>::default();
+        registry.register(
+            "queries_cancelled",
+            "Queries cancelled by their deadline or because the client has gone",
+            queries_cancelled.clone(),
+        );
         registry.register(
             "tls_handshakes_failed",
             "TLS handshakes that failed or took too long",
@@ -83,6 +98,7 @@ impl Metrics {
             durations,
             connections_accepted: accepted,
             connections_refused: refused,
+            queries_cancelled,
             handshakes_failed: handshakes,
         }
     }

@@ -74,7 +74,15 @@ pub const KEYS: [&str; 7] = ["query", "where", "order", "skip", "limit", "after"
 /// [`MAX_DEPTH`](firndb::search::MAX_DEPTH) or [`MAX_IN`](firndb::search::MAX_IN). Errors of the
 /// text of `query` have a span of that text.
 pub fn from_json(schema: &Schema, json: &Json) -> Result<Query> {
-    let object = members(json, "a query", &KEYS)?;
+    query_of(schema, members(json, "a query", &KEYS)?)
+}
+
+/// The query of an object that may have other members, too.
+///
+/// # Errors
+///
+/// As those of [`from_json`].
+pub fn query_of(schema: &Schema, object: &Map<String, Json>) -> Result<Query> {
     let mut query = match text(object)? {
         Some(text) => {
             if member(object, "order").is_some() {

@@ -175,7 +175,8 @@ fn depth_and_list_limits_are_enforced() {
     let nested = |levels: usize, key: &str| {
         let mut json = json!({ "field": "n", "ne": 1, "exists": false });
         for _ in 0..levels {
-            json = if key == "not" { json!({ "not": json }) } else { json!({ key: [json] }) };
+            let inner = if key == "not" { json } else { Json::Array(vec![json]) };
+            json = Json::Object(Map::from_iter([(key.to_string(), inner)]));
         }
         json
     };

@@ -19,12 +19,16 @@ pub struct Limits {
     pub headers: usize,
     /// Bytes of a request's body.
     pub body_bytes: usize,
+    /// Bytes of the body of a query.
+    pub query_bytes: usize,
     /// Bytes of a response's body, before compression.
     pub response_bytes: usize,
     /// Keys of a request.
     pub keys: usize,
     /// Documents or keys of a page.
     pub page: usize,
+    /// Documents that a query may skip: they take memory like those of a page.
+    pub skip: usize,
     /// Queries that run at a time; further ones wait.
     pub queries: usize,
     /// Queries that wait. Further ones are refused.
@@ -52,9 +56,11 @@ impl Default for Limits {
             header_bytes: 128 << 10,
             headers: 100,
             body_bytes: 64 << 20,
+            query_bytes: 1 << 20,
             response_bytes: 64 << 20,
             keys: 100_000,
             page: 10_000,
+            skip: 100_000,
             queries: 64,
             waiting_queries: 1_000,
             query_seconds: 10.0,
@@ -78,6 +84,7 @@ impl Limits {
             ("connections_per_address", self.connections_per_address),
             ("headers", self.headers),
             ("body_bytes", self.body_bytes),
+            ("query_bytes", self.query_bytes),
             ("response_bytes", self.response_bytes),
             ("keys", self.keys),
             ("page", self.page),

@@ -9,18 +9,25 @@ use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
 
 /// The whole body.
+pub async fn read(context: &Context, body: Incoming) -> Result<Bytes, Problem> {
+    read_at_most(context, body, context.app.config.limits.body_bytes).await
+}
+
+/// The whole body, of at most `limit` bytes.
 ///
 /// A body that declares a length beyond the limit is refused before it is read.
-pub async fn read(context: &Context, body: Incoming) -> Result<Bytes, Problem> {
+pub async fn read_at_most(
+    context: &Context,
+    body: Incoming,
+    limit: usize,
+) -> Result<Bytes, Problem> {
     let limits = &context.app.config.limits;
-    let too_large = || {
-        let limit = limits.body_bytes;
-        Problem::too_large(format!("the body has more than {limit} bytes, the limit"))
-    };
-    if body.size_hint().lower() > limits.body_bytes as u64 {
+    let too_large =
+        || Problem::too_large(format!("the body has more than {limit} bytes, the limit"));
+    if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    let read = Limited::new(body, limits.body_bytes).collect();
+    let read = Limited::new(body, limit).collect();
     match tokio::time::timeout(duration(limits.body_seconds), read).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),

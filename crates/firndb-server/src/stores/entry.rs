@@ -3,11 +3,12 @@
 use super::refresher::Refresher;
 use super::table::VersionShown;
 use arc_swap::ArcSwapOption;
-use firndb::catalog::{CatalogReader, Generation, VersionKind, Watch};
+use firndb::catalog::{Catalog, CatalogReader, Generation, VersionKind, Watch};
 use firndb::log::LogStore;
 use firndb::search::{Collection, Reader};
 use firndb::table::{ApproximateTable, ShardedTable, Table};
 use firndb::{Error, ErrorKind, Result, Verification};
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a store is to clients.
@@ -75,8 +76,16 @@ pub enum Source {
     },
     /// A name in a catalog.
     Catalog {
+        /// The catalog, to list its versions.
+        catalog: Catalog,
+        /// The place of the catalog, without credentials.
+        place: String,
+        /// The name in the catalog.
+        name: String,
         /// The reader.
         reader: CatalogReader,
+        /// When the open version became current: microseconds since 1970.
+        switched: Arc<AtomicI64>,
         /// The thread that looks for newer versions.
         watch: Mutex<Option<Watch>>,
     },
