@@ -8,7 +8,7 @@
 //! | `where` | a condition |
 //! | `order` | an array of names of fields or of `{"field": NAME, "desc": BOOL}` |
 //! | `skip`, `limit` | numbers of documents; they take precedence over those of the text |
-//! | `after` | the token of a page; `skip` is ignored then |
+//! | `after` | the token of the page before; `skip` is ignored then |
 //! | `count` | whether all matches are counted, too |
 //!
 //! A condition is one of these objects:
@@ -108,11 +108,9 @@ pub fn query_of(schema: &Schema, object: &Map<String, Json>) -> Result<Query> {
         None => {}
         Some(Json::String(token)) => {
             query.after = Some(PageToken::parse(token).map_err(|e| at("after", &e))?);
+            query.skip = 0;
         }
         Some(_) => return Err(Error::invalid("after: a page token is a text")),
-    }
-    if query.after.is_some() {
-        query.skip = 0;
     }
     Ok(query)
 }

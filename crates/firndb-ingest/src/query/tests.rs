@@ -80,6 +80,9 @@ fn queries_are_those_of_the_text_form() {
     let query = from_json(&schema, &json).unwrap();
     assert_eq!((query.limit, query.skip, query.count), (Some(7), 0, true));
     assert_eq!(query.after.unwrap().to_string(), "n~sx~pp~d1");
+    let text = "order by city skip 2 after n~pp~d1";
+    let expected = parse_query(text, Some(&schema)).unwrap();
+    assert_eq!(from_json(&schema, &json!({ "query": text })).unwrap(), expected);
 }
 
 #[test]

@@ -29,6 +29,10 @@ pub struct Limits {
     pub page: usize,
     /// Documents that a query may skip: they take memory like those of a page.
     pub skip: usize,
+    /// Groups of a query: each takes some hundred bytes, and more with aggregates.
+    pub groups: usize,
+    /// Distinct values of a facet among the matches.
+    pub facet_values: usize,
     /// Queries that run at a time; further ones wait.
     pub queries: usize,
     /// Queries that wait. Further ones are refused.
@@ -61,6 +65,8 @@ impl Default for Limits {
             keys: 100_000,
             page: 10_000,
             skip: 100_000,
+            groups: 100_000,
+            facet_values: 500_000,
             queries: 64,
             waiting_queries: 1_000,
             query_seconds: 10.0,
@@ -88,6 +94,8 @@ impl Limits {
             ("response_bytes", self.response_bytes),
             ("keys", self.keys),
             ("page", self.page),
+            ("groups", self.groups),
+            ("facet_values", self.facet_values),
             ("queries", self.queries),
         ];
         if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {

@@ -96,14 +96,9 @@ fn the_state_of_a_catalog_is_reported() {
         std::thread::sleep(Duration::from_millis(10));
     }
     // A version that cannot be opened leaves the old one, and the reason is reported.
-    let manifests = std::fs::read_dir(place.join("prices")).unwrap();
-    let newest = manifests.map(|entry| entry.unwrap().path()).find(|path| {
-        path.file_name().unwrap().to_str().unwrap().contains("0003")
-            && std::fs::read(path).unwrap().starts_with(b"{")
-    });
-    let newest = newest.expect("the manifest of version 3");
-    let next = newest.to_str().unwrap().replace("0003", "0004");
-    std::fs::write(next, b"{ \"damaged\": true }").unwrap();
+    let versions = place.join("prices/versions");
+    assert!(versions.join(format!("{:020}.json", 3)).exists());
+    std::fs::write(versions.join(format!("{:020}.json", 4)), b"{ \"damaged\": true }").unwrap();
     let start = Instant::now();
     let state = loop {
         let state = get(&server, "/v1/catalogs/c");

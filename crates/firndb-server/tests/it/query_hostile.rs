@@ -70,7 +70,7 @@ fn mistakes_are_explained() {
     assert!(server.refused("facets", &json!({})).starts_with("by:"));
     assert!(server.refused("facets", &json!({ "by": "n" })).starts_with("by:"));
     assert!(server.refused("facets", &json!({ "by": ["x"] })).contains("`x`"));
-    assert!(server.refused("facets", &json!({ "by": vec!["n"; 65] })).contains("more than 64"));
+    assert!(server.refused("facets", &json!({ "by": vec!["n"; 17] })).contains("more than 16"));
     assert!(server.refused("group", &json!({ "by": ["n", "city", "price"] })).contains("two"));
     assert!(server.refused("group", &json!({ "aggregates": ["x"] })).contains("`x`"));
     assert!(server.refused("search", &json!({ "fields": "n" })).starts_with("fields:"));
@@ -144,7 +144,9 @@ fn limits_hold_to_the_last_document() {
     let server = serve_sample(|config| {
         config.limits.page = 20;
         config.limits.skip = 50;
-        config.limits.query_bytes = 100;
+        config.limits.query_bytes = 200;
+        config.limits.groups = 99;
+        config.limits.facet_values = 50;
     });
     let page = |body: Json| numbers(&server.ask("search", &body));
     let refused = |body: Json| server.refused("search", &body);
@@ -155,14 +157,20 @@ fn limits_hold_to_the_last_document() {
     assert!(refused(json!({ "skip": 51 })).contains("more than can be skipped, 50"));
     assert!(server.refused("explain", &json!({ "skip": 51 })).starts_with("skip:"));
     assert!(server.refused("explain", &json!({ "limit": 21 })).starts_with("limit:"));
-    for verb in ["facets", "group"] {
-        assert!(server.refused(verb, &json!({ "by": ["n"], "top": 21 })).starts_with("top: 21"));
-        server.ask(verb, &json!({ "by": ["n"], "top": 20 }));
+    for (verb, limit) in [("facets", 50), ("group", 99)] {
+        let body = |matches: u64, top: u64| json!({ "query": format!("n < {matches}"), "by": ["n"], "top": top });
+        assert!(server.refused(verb, &body(5, 21)).starts_with("top: 21"));
+        server.ask(verb, &body(limit, 20));
+        assert!(server.refused(verb, &body(limit + 1, 5)).contains(&format!("more than {limit}")));
     }
+    server.ask("facets", &json!({ "by": vec!["city"; 16] }));
+    server.ask("group", &json!({ "aggregates": vec!["n"; 16] }));
+    let many = json!({ "aggregates": vec!["n"; 17] });
+    assert!(server.refused("group", &many).contains("more than 16"));
     let padded = |bytes: usize| format!("{{}}{}", " ".repeat(bytes - 2));
     for verb in ["search", "count", "explain"] {
-        assert_eq!(server.send(verb, padded(100)).status(), StatusCode::OK);
-        assert_eq!(server.problem(verb, padded(101))["status"], 413);
+        assert_eq!(server.send(verb, padded(200)).status(), StatusCode::OK);
+        assert_eq!(server.problem(verb, padded(201))["status"], 413);
     }
 }
 
@@ -233,8 +241,8 @@ fn cancelled(server: &TestServer, reason: &'static str) -> u64 {
 
 #[test]
 fn queries_end_at_their_deadline() {
-    let server = serve_large(|config| config.limits.query_seconds = 5.0);
-    let mut body = slow();
+    let limit = Duration::from_secs(1);
+    let server = serve_large(|config| config.limits.query_seconds = limit.as_secs_f64());
     let url = server.url("/v1/collections/c:count");
     let timed = |timeout: Option<&str>, body: &Json| {
         let mut request = server.client.post(&url).json(body);
@@ -245,22 +253,26 @@ fn queries_end_at_their_deadline() {
         let problem = problem(request.send().unwrap());
         (problem, start.elapsed())
     };
-    for by_header in [true, false] {
-        if !by_header {
-            body["timeout_seconds"] = json!(0.2);
-        }
-        let (problem, elapsed) = timed(by_header.then_some("0.2"), &body);
-        assert_eq!(problem["status"], 503, "{problem}");
-        assert_eq!(problem["kind"], "cancelled");
-        let late = elapsed.saturating_sub(Duration::from_millis(200));
-        assert!(elapsed >= Duration::from_millis(200) && late < Duration::from_millis(100));
-    }
-    assert_eq!(cancelled(&server, "deadline"), 2);
+    // How late the answer is at best: other tests share the processors.
+    let latest = |timeout: Option<&str>, body: &Json, deadline: Duration| {
+        let late = (0..10).map(|_| {
+            let (problem, elapsed) = timed(timeout, body);
+            assert_eq!((&problem["status"], &problem["kind"]), (&json!(503), &json!("cancelled")));
+            assert!(elapsed >= deadline, "{elapsed:?}");
+            elapsed - deadline
+        });
+        let in_time = late.take_while(|late| *late >= Duration::from_millis(100)).count();
+        assert!(in_time < 10, "every answer is at least 100 ms late");
+    };
+    let mut body = slow();
+    latest(Some("0.2"), &body, Duration::from_millis(200));
+    body["timeout_seconds"] = json!(0.2);
+    latest(None, &body, Duration::from_millis(200));
+    assert!(cancelled(&server, "deadline") >= 2);
     // The limit of the server holds whatever the client wants.
     body["timeout_seconds"] = json!(1e9);
-    let (problem, elapsed) = timed(Some("1e9"), &body);
-    assert_eq!(problem["kind"], "cancelled");
-    assert!(elapsed >= Duration::from_secs(5) && elapsed < Duration::from_millis(5200));
+    latest(Some("1e9"), &body, limit);
+    assert_eq!(cancelled(&server, "client_gone"), 0);
     let (problem, _) = timed(Some("soon"), &json!({}));
     assert_eq!(problem["status"], 400);
 }

@@ -14,7 +14,7 @@ use std::time::Instant;
 const TOP: usize = 10;
 
 /// The maximum number of facets, and of aggregates, of a request.
-pub(super) const MAX_BY: usize = 64;
+const MAX_BY: usize = 16;
 
 /// Items between two looks at the deadline.
 const ITEMS_PER_LOOK: usize = 1024;
@@ -40,7 +40,8 @@ pub(super) fn facets(running: &Running<'_>, object: &Members) -> Result<Option<V
     };
     let facets: Vec<Facet> = by.iter().map(facet).collect();
     let start = Instant::now();
-    let found = running.reader.facets(&filter, &facets)?;
+    let reader = running.reader.with_group_limit(running.limits.facet_values);
+    let found = reader.facets(&filter, &facets)?;
     let end = json!({ "elapsed_seconds": start.elapsed().as_secs_f64() });
     write_all(running, "facets", &found, facet_to_json, end)
 }
@@ -52,7 +53,8 @@ pub(super) fn group(running: &Running<'_>, object: &Members) -> Result<Option<Ve
     let by = GroupBy::new(names("by")?).aggregates(names("aggregates")?);
     let top = top(running, object)?;
     let start = Instant::now();
-    let mut groups = running.reader.group_by(&filter, &by)?;
+    let reader = running.reader.with_group_limit(running.limits.groups);
+    let mut groups = reader.group_by(&filter, &by)?;
     let total = groups.len();
     if let Some(top) = top {
         keep_largest(&mut groups, top);

@@ -81,7 +81,10 @@ impl QueryRequest {
         };
         let (what, keys) = keys(verb);
         query::members(&json, what, &keys)?;
-        let Json::Object(object) = json else { unreachable!("it has members") };
+        let object = match json {
+            Json::Object(object) => object,
+            _ => Members::new(),
+        };
         let until = match object.get("timeout_seconds") {
             None | Some(Json::Null) => None,
             Some(json) => {

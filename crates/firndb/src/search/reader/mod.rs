@@ -237,6 +237,15 @@ impl Reader {
         Ok(Reader { set: Arc::new(set), limits: self.limits.clone() })
     }
 
+    /// Returns a reader whose queries fail with `InvalidArgument` rather than find more than this
+    /// many groups ([`Reader::group_by`]) or distinct values of a facet ([`Reader::facets`]), all
+    /// of which take memory: some hundred bytes per group and aggregate. By default there is no
+    /// limit.
+    pub fn with_group_limit(&self, groups: usize) -> Reader {
+        let limits = QueryLimits { groups, ..self.limits.clone() };
+        Reader { set: self.set.clone(), limits }
+    }
+
     /// Returns a reader with a deadline: queries that run at or after it fail with `Cancelled`.
     ///
     /// ```
