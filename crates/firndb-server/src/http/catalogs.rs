@@ -10,7 +10,6 @@ use firndb::{Result, redact};
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use serde_json::{Value as Json, json};
-use std::sync::atomic::Ordering;
 
 /// The maximum number of versions of a catalog in a response: the newest ones.
 const MAX_VERSIONS: usize = 1000;
@@ -65,7 +64,7 @@ fn versions(catalog: &Catalog, name: &str) -> Result<(usize, Vec<u64>)> {
 
 /// What the server knows about a name of a catalog; `None` for other stores.
 fn state(entry: &Entry) -> Option<Json> {
-    let Source::Catalog { place, name, reader, switched, .. } = &entry.source else { return None };
+    let Source::Catalog { place, name, reader, .. } = &entry.source else { return None };
     let (generation, mut stats) = (reader.current(), reader.stats());
     // Messages may have the URL of the catalog.
     stats.last_error = stats.last_error.map(|error| redact(&error));
@@ -77,7 +76,7 @@ fn state(entry: &Entry) -> Option<Json> {
         "catalog_name": name,
         "version": version.number,
         "newest": stats.newest.max(version.number),
-        "switched": timestamp_to_text(switched.load(Ordering::Relaxed)),
+        "switched": timestamp_to_text(stats.switched),
         "last_error": stats.last_error,
         "live": live(version),
         "stats": stats,

@@ -64,6 +64,10 @@ pub struct Context {
 }
 
 impl Context {
+    fn new(app: Arc<App>, peer: Peer, id: String) -> Context {
+        Context { app, peer, id, query: OnceLock::new() }
+    }
+
     /// Keeps a query for the log of slow queries.
     fn note_query(&self, body: &Bytes) {
         let _ = self.query.set(body.clone()); // Fails if the request has one already.
@@ -138,7 +142,7 @@ async fn answer(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> Respon
     let start = Instant::now();
     let id = access::request_id(request.headers());
     let header = HeaderValue::from_str(&id).expect("ids are printable");
-    let context = Context { app, peer, id, query: OnceLock::new() };
+    let context = Context::new(app, peer, id);
     let path = request.uri().path().to_string();
     let method = request.method().clone();
     let options = &context.app.config.http;

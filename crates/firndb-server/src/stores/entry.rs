@@ -8,7 +8,6 @@ use firndb::log::LogStore;
 use firndb::search::{Collection, Reader};
 use firndb::table::{ApproximateTable, ShardedTable, Table};
 use firndb::{Error, ErrorKind, Result, Verification};
-use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a store is to clients.
@@ -84,8 +83,6 @@ pub enum Source {
         name: String,
         /// The reader.
         reader: CatalogReader,
-        /// When the open version became current: microseconds since 1970.
-        switched: Arc<AtomicI64>,
         /// The thread that looks for newer versions.
         watch: Mutex<Option<Watch>>,
     },

@@ -5,15 +5,13 @@ use super::refresher::Refresher;
 use crate::config::{
     CatalogOptions, CollectionOptions, Config, LogOptions, TableOptions, check_name, duration,
 };
-use firndb::catalog::{Generation, ReaderOptions, VersionKind};
+use firndb::catalog::ReaderOptions;
 use firndb::log::{Durability, LogStore, Options};
 use firndb::search::Collection;
 use firndb::table::{ApproximateTable, ShardedTable, Table};
 use firndb::{Error, ErrorKind, Result, recognize, redact_url};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Opens a log store.
 pub fn open_log(name: &str, options: &LogOptions) -> Result<Entry> {
@@ -68,7 +66,7 @@ pub fn open_catalog(name: &str, options: &CatalogOptions, config: &Config) -> Re
     let catalog = firndb_remote::open(&options.place)?;
     let cache = cache_dir(config)?.join(name);
     std::fs::create_dir_all(&cache).map_err(|e| Error::io("create", &cache, e))?;
-    let reader_options = ReaderOptions::new().access(options.access.into());
+    let reader_options = ReaderOptions::new().access(options.access.into()).warm(true);
     let reader =
         catalog.reader(&options.name, &cache, reader_options).map_err(|e| match e.kind() {
             ErrorKind::Locked => {
@@ -77,13 +75,10 @@ pub fn open_catalog(name: &str, options: &CatalogOptions, config: &Config) -> Re
             }
             _ => e,
         })?;
-    warm(&reader.current())?;
-    let switched = Arc::new(AtomicI64::new(now()));
-    let (store, switch) = (name.to_string(), switched.clone());
+    let store = name.to_string();
     let every = duration(options.refresh_seconds.max(0.01));
     let watch = reader.watch(every, move |outcome| match outcome {
         Ok(generation) => {
-            switch.store(now(), Ordering::Relaxed);
             let version = generation.version().number;
             tracing::info!(store, version, "switched to a newer version");
         }
@@ -92,22 +87,8 @@ pub fn open_catalog(name: &str, options: &CatalogOptions, config: &Config) -> Re
     let place = redact_url(&options.place);
     let location = format!("{place}/{}", options.name);
     let (watch, entry) = (Mutex::new(Some(watch)), options.name.clone());
-    let source = Source::Catalog { catalog, place, name: entry, reader, switched, watch };
+    let source = Source::Catalog { catalog, place, name: entry, reader, watch };
     Ok(Entry::new(name, location, source))
-}
-
-/// Makes everything that queries of the version need, so that the first ones are not slower.
-fn warm(generation: &Generation) -> Result<()> {
-    match generation.version().kind {
-        VersionKind::Collection => generation.collection()?.warm(),
-        _ => Ok(()),
-    }
-}
-
-/// The time in microseconds since 1970.
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// The directory for the caches of catalog readers.

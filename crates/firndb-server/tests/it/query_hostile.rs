@@ -158,7 +158,10 @@ fn limits_hold_to_the_last_document() {
     assert!(server.refused("explain", &json!({ "skip": 51 })).starts_with("skip:"));
     assert!(server.refused("explain", &json!({ "limit": 21 })).starts_with("limit:"));
     for (verb, limit) in [("facets", 50), ("group", 99)] {
-        let body = |matches: u64, top: u64| json!({ "query": format!("n < {matches}"), "by": ["n"], "top": top });
+        let body = |matches: u64, top: u64| {
+            let query = format!("n < {matches}");
+            json!({ "query": query, "by": ["n"], "top": top })
+        };
         assert!(server.refused(verb, &body(5, 21)).starts_with("top: 21"));
         server.ask(verb, &body(limit, 20));
         assert!(server.refused(verb, &body(limit + 1, 5)).contains(&format!("more than {limit}")));
