@@ -267,14 +267,6 @@ fn visible(text: &str, limit: usize) -> String {
     shown
 }
 
-/// A sum as JSON: a number if JSON readers can represent it, else text.
-pub fn number_to_json(number: Number) -> Json {
-    match number {
-        Number::Int(v) => i64::try_from(v).map_or_else(|_| Json::from(v.to_string()), Json::from),
-        Number::Float(v) => Json::from(v),
-    }
-}
-
 pub fn number_to_text(number: Number) -> String {
     match number {
         Number::Int(v) => v.to_string(),

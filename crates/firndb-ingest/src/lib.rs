@@ -12,6 +12,7 @@
 //! - [`RecordReader`] yields keys and values as bytes, for tables and logs.
 //! - [`BatchReader`] yields Arrow record batches.
 //! - [`mod@document`] converts documents to and from JSON values and types of serde.
+//! - [`query`] reads queries in JSON, and [`results`] has the JSON of what they find.
 //!
 //! Inputs are files, standard input or any [`Read`](std::io::Read); gzip and zstd are detected by
 //! content. A row that cannot be used is a [`BadRow`], with its position and the reason: the caller
@@ -42,7 +43,9 @@ mod format;
 mod infer;
 mod input;
 mod parse;
+pub mod query;
 mod records;
+pub mod results;
 mod row;
 mod rows;
 mod shown;

@@ -3,7 +3,7 @@
 use crate::auth::Tokens;
 use crate::config::{Config, Limits, duration};
 use crate::memory::Memory;
-use crate::metrics::Metrics;
+use crate::metrics::{CancelLabels, Metrics};
 use crate::stores::Stores;
 use arc_swap::ArcSwap;
 use firndb::{Error, ErrorKind, Result};
@@ -76,6 +76,11 @@ pub struct Deadline {
 }
 
 impl Deadline {
+    /// The earlier one of this deadline and `at`.
+    pub fn no_later_than(self, at: Option<Instant>) -> Deadline {
+        Deadline { at: at.map_or(self.at, |at| self.at.min(at)), ..self }
+    }
+
     /// An error if the query has to end.
     pub fn check(&self) -> Result<()> {
         if self.cancelled.load(Ordering::Relaxed) {
@@ -171,14 +176,24 @@ impl App {
             return Err(Error::new(ErrorKind::Cancelled, message));
         };
         let before = self.before_work.get().cloned();
+        let cancelled = deadline.cancelled.clone();
+        let counts = self.metrics.queries_cancelled.clone();
         let task = tokio::task::spawn_blocking(move || {
             // The permits are held until the work ends, even if nobody waits for it.
             let _permits = (admitted, running);
             if let Some(call) = before {
                 call();
             }
-            deadline.check()?;
-            work(deadline)
+            let result = deadline.check().and_then(|()| work(deadline));
+            if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Cancelled) {
+                let reason = match cancelled.load(Ordering::Relaxed) {
+                    true => "client_gone",
+                    false => "deadline",
+                };
+                counts.get_or_create(&CancelLabels { reason }).inc();
+                tracing::debug!(reason, "a query was cancelled");
+            }
+            result
         });
         let result = task.await;
         drop(guard);

@@ -3,7 +3,7 @@
 use super::{open, query_of};
 use crate::failure::Result;
 use crate::output::Out;
-use serde_json::json;
+use firndb_ingest::results::explain_to_json;
 use std::path::PathBuf;
 
 /// Show how a query runs and what it touches.
@@ -25,17 +25,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let explain = reader.explain(&query)?;
     let mut out = Out::new();
     if json {
-        out.json(&json!({
-            "plan": explain.plan,
-            "hits": explain.hits,
-            "matches": explain.matches,
-            "partitions": explain.partitions,
-            "partitions_pruned": explain.partitions_pruned,
-            "docs_touched": explain.docs_touched,
-            "list_entries_touched": explain.list_entries_touched,
-            "touched_bytes": explain.bytes_touched,
-            "elapsed_seconds": explain.time.as_secs_f64(),
-        }))?;
+        out.json(&explain_to_json(&explain))?;
     } else {
         out.line(explain.to_string().trim_end())?;
     }

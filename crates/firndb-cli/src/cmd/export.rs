@@ -1,12 +1,13 @@
 //! `firn search export`: writes documents into a file that `firn search build` reads back.
 
 use super::formats::{Exported, FileFormat, Target};
-use super::{fields_as_json, open, query_of, readable};
+use super::{open, query_of};
 use crate::failure::Result;
 use crate::output::{plural, report_export};
 use firndb::Error;
 use firndb::search::{Hit, Reader};
 use firndb_arrow::document::hits_to_batch;
+use firndb_ingest::results::{fields_to_json, readable};
 use firndb_ingest::{BatchWriter, Format, RowWriter};
 use serde_json::Value as Json;
 use std::io::Write;
@@ -46,7 +47,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let format = args.target.check()?;
     let reader = open(&args.dir)?;
     let query = query_of(&args.query.join(" "), reader.schema())?;
-    let all: Vec<String> = readable(reader.schema()).iter().map(|f| f.to_string()).collect();
+    let all: Vec<String> = readable(reader.schema()).map(str::to_string).collect();
     let fields = args.fields.clone().unwrap_or(all);
     let Exported { counts: documents, file_bytes } = args.target.write(|sink, bar| {
         let name = args.target.path();
@@ -128,7 +129,7 @@ impl<W: Write + Send> Documents<W> {
                 out.write_all(b"\n").map_err(fail)
             }
             To::Jsonl(out) => {
-                let object = Json::Object(fields_as_json(reader, hit, fields)?);
+                let object = Json::Object(fields_to_json(reader, hit, fields)?);
                 writeln!(out, "{object}").map_err(fail)
             }
             To::Delimited(writer) => {

@@ -2,9 +2,9 @@
 
 use super::{filter_of, open};
 use crate::failure::Result;
-use crate::output::{Grid, Out, plural, thousands, to_json, to_text};
+use crate::output::{Grid, Out, plural, thousands, to_text};
 use firndb::search::{Facet, FacetCounts};
-use serde_json::{Value as Json, json};
+use firndb_ingest::results::facet_to_json;
 use std::path::PathBuf;
 
 /// Count the values of fields among the documents that satisfy a condition.
@@ -42,7 +42,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let mut out = Out::new();
     for (i, counts) in reader.facets(&filter, &facets)?.iter().enumerate() {
         if json {
-            out.json(&as_json(counts))?;
+            out.json(&facet_to_json(counts))?;
         } else {
             out.line(format!("{}{}", if i == 0 { "" } else { "\n" }, as_table(counts)))?;
             out.line(summary(counts))?;
@@ -65,14 +65,4 @@ fn summary(counts: &FacetCounts) -> String {
     let more = counts.distinct.saturating_sub(shown);
     let more = if more > 0 { format!("{} more values; ", thousands(more)) } else { String::new() };
     format!("({more}{} without a value)", plural(counts.missing, "document"))
-}
-
-pub fn as_json(counts: &FacetCounts) -> Json {
-    let value = |(value, count): &(_, u64)| json!({ "value": to_json(value), "count": count });
-    json!({
-        "field": counts.field,
-        "values": counts.values.iter().map(value).collect::<Json>(),
-        "distinct": counts.distinct,
-        "missing": counts.missing,
-    })
 }

@@ -2,11 +2,9 @@
 
 use super::{filter_of, open};
 use crate::failure::Result;
-use crate::output::{
-    Grid, Out, decimal, number_to_json, number_to_text, plural, thousands, to_json, to_text,
-};
-use firndb::search::{Aggregate, Group, GroupBy, Value};
-use serde_json::{Map, Value as Json, json};
+use crate::output::{Grid, Out, decimal, number_to_text, plural, thousands, to_text};
+use firndb::search::{Group, GroupBy, Value};
+use firndb_ingest::results::{group_to_json, keep_largest};
 use std::path::PathBuf;
 
 /// Group documents by one or two fields and aggregate others.
@@ -38,13 +36,12 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let mut groups = reader.group_by(&filter, &by)?;
     let all = groups.len() as u64;
     if let Some(top) = args.top {
-        groups.sort_by_key(|group| std::cmp::Reverse(group.count));
-        groups.truncate(top);
+        keep_largest(&mut groups, top);
     }
     let mut out = Out::new();
     if json {
         for group in &groups {
-            out.json(&as_json(group, &by))?;
+            out.json(&group_to_json(group, &by))?;
         }
     } else {
         out.line(as_table(&groups, &by))?;
@@ -74,22 +71,4 @@ pub fn as_table(groups: &[Group], by: &GroupBy) -> Grid {
         grid.row(row);
     }
     grid
-}
-
-pub fn as_json(group: &Group, by: &GroupBy) -> Json {
-    let value = |value: &Option<Value>| value.as_ref().map_or(Json::Null, to_json);
-    let key: Map<String, Json> =
-        by.fields.iter().cloned().zip(group.key.iter().map(value)).collect();
-    let aggregate = |a: &Aggregate| {
-        json!({
-            "count": a.count,
-            "min": value(&a.min),
-            "max": value(&a.max),
-            "sum": a.sum.map(number_to_json),
-            "avg": a.avg,
-        })
-    };
-    let aggregates: Map<String, Json> =
-        by.aggregates.iter().cloned().zip(group.aggregates.iter().map(aggregate)).collect();
-    json!({ "key": key, "count": group.count, "aggregates": aggregates })
 }

@@ -33,11 +33,9 @@ pub mod verify;
 
 use crate::failure::{Failure, Result};
 use crate::kinds::{Kind, explain, kind_of};
-use crate::output::to_json;
 use clap::Subcommand;
-use firndb::search::{Collection, Filter, Hit, Query, Reader, Schema, parse_filter, parse_query};
+use firndb::search::{Collection, Filter, Query, Reader, Schema, parse_filter, parse_query};
 use firndb::{Error, ErrorKind};
-use serde_json::{Map, Value as Json};
 use std::path::Path;
 
 /// Commands on collections.
@@ -131,31 +129,6 @@ pub fn query_of(text: &str, schema: &Schema) -> Result<Query> {
 /// Parses a condition; an empty text matches every document.
 pub fn filter_of(text: &str, schema: &Schema) -> Result<Filter> {
     parse_filter(text, Some(schema)).map_err(|error| Failure::in_text(error, text))
-}
-
-/// The fields whose values can be read back from a document.
-pub fn readable(schema: &Schema) -> Vec<&str> {
-    let fields = schema.fields().iter();
-    fields.filter(|f| f.roles.stored || f.roles.sortable).map(|f| f.name.as_str()).collect()
-}
-
-/// The fields of a hit as a JSON object: arrays for multi-valued ones, nothing for missing values.
-pub fn fields_as_json(
-    reader: &Reader,
-    hit: Hit,
-    fields: &[String],
-) -> firndb::Result<Map<String, Json>> {
-    let mut object = Map::new();
-    for name in fields {
-        let values = reader.values(hit, name)?;
-        let multi = reader.schema().field(name).is_some_and(|(_, f)| f.multi);
-        match values.first() {
-            None => continue,
-            Some(value) if !multi => object.insert(name.clone(), to_json(value)),
-            Some(_) => object.insert(name.clone(), values.iter().map(to_json).collect()),
-        };
-    }
-    Ok(object)
 }
 
 /// Fails unless the collection has partitions of all these names.

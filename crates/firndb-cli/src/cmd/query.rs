@@ -1,11 +1,11 @@
 //! `firn search query`: prints matching documents in an order, one page at a time.
 
-use super::{fields_as_json, open, query_of, readable};
+use super::{open, query_of};
 use crate::failure::Result;
-use crate::output::{Grid, Out, hex, plural, terminal_width, thousands, time, to_text};
-use firndb::Error;
+use crate::output::{Grid, Out, plural, terminal_width, thousands, time, to_text};
 use firndb::search::{Hit, Page, PageToken, Query, Reader};
-use serde_json::{Value as Json, json};
+use firndb_ingest::results::{HitReader, next_token, page_summary, shown_fields};
+use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -47,29 +47,18 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let reader = open(&args.dir)?;
     let query = build_query(args, &reader)?;
-    let fields = shown_fields(args, &reader, &query)?;
+    let fields = shown_fields(reader.schema(), &query.order, args.fields.as_deref())?;
     let start = Instant::now();
     let page = reader.search(&query)?;
     let elapsed = start.elapsed();
     let next = next_token(&reader, &query, &page)?;
     let mut out = Out::new();
     if json {
-        let partitions = reader.partitions();
+        let mut hits = HitReader::new(&reader, &fields, args.payload)?;
         for hit in &page.hits {
-            let partition = partitions.get(hit.partition as usize).map(|p| p.name.as_str());
-            let values = fields_as_json(&reader, *hit, &fields)?;
-            let mut line = json!({ "partition": partition, "doc": hit.doc, "fields": values });
-            if args.payload {
-                line["payload"] = payload_as_json(&reader.payload(*hit)?);
-            }
-            out.json(&line)?;
+            out.json(&hits.read(*hit)?)?;
         }
-        out.json(&json!({ "summary": {
-            "documents": page.hits.len(),
-            "count": page.count,
-            "next": next,
-            "elapsed_seconds": elapsed.as_secs_f64(),
-        } }))?;
+        out.json(&json!({ "summary": page_summary(&page, next.as_deref(), elapsed) }))?;
         return Ok(out.finish()?);
     }
     if args.payload && args.fields.is_none() {
@@ -101,47 +90,6 @@ fn build_query(args: &Args, reader: &Reader) -> Result<Query> {
         query.after = Some(PageToken::parse(token)?);
     }
     Ok(query)
-}
-
-/// The fields to show: the requested ones, else all, those of the query's order first.
-fn shown_fields(args: &Args, reader: &Reader, query: &Query) -> Result<Vec<String>> {
-    let all = readable(reader.schema());
-    if let Some(fields) = &args.fields {
-        if let Some(wrong) = fields.iter().find(|f| !all.contains(&f.as_str())) {
-            let reason = match reader.schema().field(wrong) {
-                Some(_) => format!("field `{wrong}` cannot be read back: it is not stored"),
-                None => format!("there is no field `{wrong}`"),
-            };
-            let names = all.join(", ");
-            return Err(Error::invalid(format!("{reason}; fields to show are {names}")).into());
-        }
-        return Ok(fields.clone());
-    }
-    let mut fields: Vec<String> = query.order.iter().map(|key| key.field.clone()).collect();
-    for name in all {
-        if !fields.iter().any(|f| f == name) {
-            fields.push(name.to_string());
-        }
-    }
-    Ok(fields)
-}
-
-/// The token of the next page; `None` if this page is the last.
-fn next_token(reader: &Reader, query: &Query, page: &Page) -> Result<Option<String>> {
-    let full = query.limit.is_some_and(|limit| page.hits.len() as u64 == limit);
-    match page.hits.last() {
-        Some(hit) if full => Ok(Some(reader.page_token(query, *hit)?.to_string())),
-        _ => Ok(None),
-    }
-}
-
-/// The payload as JSON: JSON unchanged, other text as a string, other bytes in hexadecimal.
-fn payload_as_json(bytes: &[u8]) -> Json {
-    match (serde_json::from_slice(bytes), std::str::from_utf8(bytes)) {
-        (Ok(json), _) => json,
-        (_, Ok(text)) => Json::from(text),
-        _ => Json::from(hex(bytes)),
-    }
 }
 
 /// Prints the page and returns how many fields did not fit on the terminal.

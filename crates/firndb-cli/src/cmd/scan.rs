@@ -2,10 +2,11 @@
 
 use super::export::Documents;
 use super::formats::FileFormat;
-use super::{open, query_of, readable};
+use super::{open, query_of};
 use crate::failure::Result;
 use crate::output::{Out, STDOUT};
 use clap::ValueEnum;
+use firndb_ingest::results::readable;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -55,7 +56,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let reader = open(&args.dir)?;
     let mut query = query_of(&args.query.join(" "), reader.schema())?;
     query.limit = args.limit.or(query.limit);
-    let all: Vec<String> = readable(reader.schema()).iter().map(|f| f.to_string()).collect();
+    let all: Vec<String> = readable(reader.schema()).map(str::to_string).collect();
     let fields = args.fields.clone().unwrap_or(all);
     let format = match args.format {
         _ if json => FileFormat::Jsonl,

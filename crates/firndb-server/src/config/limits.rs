@@ -19,6 +19,8 @@ pub struct Limits {
     pub headers: usize,
     /// Bytes of a request's body.
     pub body_bytes: usize,
+    /// Bytes of the body of a query.
+    pub query_bytes: usize,
     /// Bytes of a response's body, before compression.
     pub response_bytes: usize,
     /// Bytes of the bodies of all requests and responses together; further ones are refused.
@@ -27,6 +29,12 @@ pub struct Limits {
     pub keys: usize,
     /// Documents or keys of a page.
     pub page: usize,
+    /// Documents that a query may skip: they take memory like those of a page.
+    pub skip: usize,
+    /// Groups of a query: each takes some hundred bytes, and more with aggregates.
+    pub groups: usize,
+    /// Distinct values of a facet among the matches.
+    pub facet_values: usize,
     /// Queries that run at a time; further ones wait.
     pub queries: usize,
     /// Queries that wait. Further ones are refused.
@@ -54,10 +62,14 @@ impl Default for Limits {
             header_bytes: 128 << 10,
             headers: 100,
             body_bytes: 64 << 20,
+            query_bytes: 1 << 20,
             response_bytes: 64 << 20,
             total_body_bytes: 1 << 30,
             keys: 100_000,
             page: 10_000,
+            skip: 100_000,
+            groups: 100_000,
+            facet_values: 500_000,
             queries: 64,
             waiting_queries: 1_000,
             query_seconds: 10.0,
@@ -81,9 +93,12 @@ impl Limits {
             ("connections_per_address", self.connections_per_address),
             ("headers", self.headers),
             ("body_bytes", self.body_bytes),
+            ("query_bytes", self.query_bytes),
             ("response_bytes", self.response_bytes),
             ("keys", self.keys),
             ("page", self.page),
+            ("groups", self.groups),
+            ("facet_values", self.facet_values),
             ("queries", self.queries),
         ];
         if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {

@@ -11,19 +11,26 @@ use hyper::body::{Body, Incoming};
 use std::sync::Arc;
 
 /// The whole body.
+pub async fn read(context: &Context, body: Incoming) -> Result<Bytes, Problem> {
+    read_at_most(context, body, context.app.config.limits.body_bytes).await
+}
+
+/// The whole body, of at most `limit` bytes.
 ///
 /// A body that declares a length beyond the limit is refused before it is read.
-pub async fn read(context: &Context, body: Incoming) -> Result<Bytes, Problem> {
+pub async fn read_at_most(
+    context: &Context,
+    body: Incoming,
+    limit: usize,
+) -> Result<Bytes, Problem> {
     let limits = &context.app.config.limits;
-    let too_large = || {
-        let limit = limits.body_bytes;
-        Problem::too_large(format!("the body has more than {limit} bytes, the limit"))
-    };
-    if body.size_hint().lower() > limits.body_bytes as u64 {
+    let too_large =
+        || Problem::too_large(format!("the body has more than {limit} bytes, the limit"));
+    if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
     let share = Arc::new(context.app.memory.hold());
-    let read = Limited::new(Counted::new(body, share.clone()), limits.body_bytes).collect();
+    let read = Limited::new(Counted::new(body, share.clone()), limit).collect();
     match tokio::time::timeout(duration(limits.body_seconds), read).await {
         Ok(Ok(collected)) => Ok(held(collected.to_bytes(), share)),
         Ok(Err(error)) if error.is::<Exceeded>() => Err(Problem::busy(error.to_string())),

@@ -8,12 +8,14 @@ mod access;
 mod admin;
 mod body;
 mod bsdb;
+mod catalogs;
 mod cors;
 mod health;
 mod keys;
 mod negotiate;
 mod parse;
 mod problem;
+mod query;
 mod reply;
 mod route;
 mod stores;
@@ -30,6 +32,7 @@ use crate::auth::Role;
 use crate::config::duration;
 use crate::memory;
 use crate::net::{Peer, Protocol, Stream};
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::server::conn::http1;
@@ -41,13 +44,16 @@ use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Instant;
 use tokio::sync::watch;
 
 /// The header with the id of a request, which errors and the log repeat.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The maximum number of bytes of a query in the log.
+const MAX_SHOWN_QUERY: usize = 1000;
 
 /// The HTTP interface of a server.
 pub struct Http {
@@ -62,6 +68,34 @@ pub struct Context {
     pub peer: Peer,
     /// The id of the request.
     pub id: String,
+    /// The body of the request, if it is a query: for the log of slow queries.
+    query: OnceLock<Bytes>,
+}
+
+impl Context {
+    fn new(app: Arc<App>, peer: Peer, id: String) -> Context {
+        Context { app, peer, id, query: OnceLock::new() }
+    }
+
+    /// Keeps a query for the log of slow queries.
+    fn note_query(&self, body: &Bytes) {
+        let _ = self.query.set(body.clone()); // Fails if the request has one already.
+    }
+
+    /// The query for the log.
+    fn shown_query(&self) -> Option<String> {
+        self.query.get().map(|body| one_line(body))
+    }
+}
+
+/// The beginning of a body, in one line of printable characters.
+fn one_line(body: &[u8]) -> String {
+    let shown = String::from_utf8_lossy(&body[..body.len().min(MAX_SHOWN_QUERY)]);
+    let mut shown = shown.replace(char::is_control, " ");
+    if body.len() > MAX_SHOWN_QUERY {
+        shown.push_str("...");
+    }
+    shown
 }
 
 impl Http {
@@ -128,7 +162,7 @@ async fn answer(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> Respon
     let start = Instant::now();
     let id = access::request_id(request.headers());
     let header = HeaderValue::from_str(&id).expect("ids are printable");
-    let context = Context { app, peer, id };
+    let context = Context::new(app, peer, id);
     let path = request.uri().path().to_string();
     let method = request.method().clone();
     let origin = cors::allowed(&context.app.config.http, request.headers());
@@ -163,7 +197,8 @@ async fn answer(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> Respon
     let seconds = elapsed.as_secs_f64();
     if seconds >= context.app.config.log.slow_query_seconds {
         context.app.metrics.slow_requests.inc();
-        tracing::warn!(id = context.id, %method, path, status, seconds, "slow request");
+        let query = context.shown_query();
+        tracing::warn!(id = context.id, %method, path, status, seconds, query, "slow request");
     } else {
         tracing::debug!(id = context.id, %method, path, status, seconds, "request");
     }
@@ -215,9 +250,13 @@ async fn dispatch(
             Verb::Backup | Verb::Compact | Verb::Verify => {
                 admin::verb(context, kind, store, verb, request).await
             }
-            _ => Err(Problem::no_route()),
+            Verb::Search | Verb::Count | Verb::Facets | Verb::Group | Verb::Explain => {
+                query::handle(context, store, verb, request).await
+            }
         },
-        Route::OpenApi | Route::Catalogs | Route::Catalog { .. } => Err(Problem::no_route()),
+        Route::Catalogs => catalogs::list(context, &request).await,
+        Route::Catalog { store } => catalogs::show(context, store, &request).await,
+        Route::OpenApi => Err(Problem::no_route()),
     }
 }
 
@@ -245,7 +284,7 @@ mod tests {
         let app = Arc::new(App::new(Config::default()).unwrap());
         let address = ([127, 0, 0, 1], 1).into();
         let peer = Peer { address, has_certificate: false };
-        let context = Context { app, peer, id: "id".to_string() };
+        let context = Context::new(app, peer, "id".to_string());
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         // One before it waits, and one after.
         for yields in [false, true] {
@@ -260,5 +299,14 @@ mod tests {
             assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         }
         assert_eq!(context.app.metrics.panics.get(), 2);
+    }
+
+    #[test]
+    fn queries_in_the_log_are_short_and_printable() {
+        assert_eq!(one_line(b"a = 'x'\norder by b\x1b[31m"), "a = 'x' order by b [31m");
+        assert_eq!(one_line(b"\xff"), "\u{fffd}");
+        assert_eq!(one_line(&[b'x'; MAX_SHOWN_QUERY]).len(), MAX_SHOWN_QUERY);
+        let cut = one_line("\u{e9}".repeat(MAX_SHOWN_QUERY).as_bytes());
+        assert!(cut.ends_with("\u{e9}...") && cut.len() == MAX_SHOWN_QUERY + 3);
     }
 }

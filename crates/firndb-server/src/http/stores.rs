@@ -4,6 +4,7 @@ use super::Context;
 use super::problem::Problem;
 use super::reply::{Reply, json};
 use crate::stores::{Entry, Kind, Source};
+use firndb::search::{Field, OrderBy, PartitionInfo};
 use hyper::StatusCode;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -32,9 +33,14 @@ pub async fn show(context: &Context, kind: Kind, store: &str) -> Reply {
             }
             (_, Kind::Collection) => {
                 let reader = entry.collection()?;
+                let partitions = reader.partitions();
                 facts["documents"] = reader.len().into();
-                facts["partitions"] = reader.partitions().len().into();
+                facts["partitions"] = partitions.len().into();
+                facts["partition_list"] = partitions.iter().map(partition).collect();
                 facts["schema"] = reader.schema().to_toml().into();
+                facts["fields"] = reader.schema().fields().iter().map(field).collect();
+                facts["order"] = reader.schema().order().iter().map(order).collect();
+                facts["dynamic"] = reader.schema().is_dynamic().into();
             }
             _ => {
                 let handle = entry.table()?;
@@ -46,6 +52,30 @@ pub async fn show(context: &Context, kind: Kind, store: &str) -> Reply {
         Ok(facts)
     });
     Ok(json(StatusCode::OK, &facts.await?))
+}
+
+/// A partition of a collection.
+fn partition(partition: &PartitionInfo) -> Json {
+    let PartitionInfo { name, documents, bytes, .. } = partition;
+    json!({ "name": name, "documents": documents, "bytes": bytes })
+}
+
+/// A sort key of a collection's document order.
+fn order(key: &OrderBy) -> Json {
+    json!({ "field": key.field, "desc": key.descending })
+}
+
+/// A field of a collection's schema.
+fn field(field: &Field) -> Json {
+    json!({
+        "name": field.name,
+        "type": field.ty.name(),
+        "filterable": field.roles.filterable,
+        "sortable": field.roles.sortable,
+        "stored": field.roles.stored,
+        "multi": field.multi,
+        "nullable": field.nullable,
+    })
 }
 
 /// The store of a name, if it is of the kind in the path.

@@ -35,6 +35,8 @@ pub struct Metrics {
     pub handshakes_failed: Counter,
     /// Queries that were refused because too many waited.
     pub queries_refused: Counter,
+    /// Queries that were cancelled, by reason.
+    pub queries_cancelled: Family<CancelLabels, Counter>,
     /// Requests that took at least `log.slow_query_seconds`.
     pub slow_requests: Counter,
     /// Requests that failed because of a bug.
@@ -55,6 +57,13 @@ pub struct RequestLabels {
 pub struct RouteLabels {
     /// The route.
     pub route: &'static str,
+}
+
+/// The label of a counter of cancelled queries.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct CancelLabels {
+    /// `deadline`, or `client_gone`.
+    pub reason: &'static str,
 }
 
 /// A text format for figures.
@@ -112,6 +121,7 @@ impl Metrics {
             connections_timed_out: Counter::default(),
             handshakes_failed: Counter::default(),
             queries_refused: Counter::default(),
+            queries_cancelled: Family::default(),
             slow_requests: Counter::default(),
             panics: Counter::default(),
         };
@@ -159,6 +169,11 @@ impl Metrics {
         for (name, help, counter) in counters {
             registry.register(name, help, counter.clone());
         }
+        registry.register(
+            "queries_cancelled",
+            "Queries cancelled by their deadline or because the client has gone",
+            self.queries_cancelled.clone(),
+        );
         let open = self.connections_open.clone();
         registry.register("connections_open", "Connections that are open", open);
         self.registry = registry;

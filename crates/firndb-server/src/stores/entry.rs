@@ -3,7 +3,7 @@
 use super::refresher::Refresher;
 use super::table::VersionShown;
 use arc_swap::ArcSwapOption;
-use firndb::catalog::{CatalogReader, Generation, VersionKind};
+use firndb::catalog::{Catalog, CatalogReader, Generation, VersionKind};
 use firndb::log::LogStore;
 use firndb::search::{Collection, Reader};
 use firndb::table::{ApproximateTable, ShardedTable, Table};
@@ -76,6 +76,12 @@ pub enum Source {
     },
     /// A name in a catalog.
     Catalog {
+        /// The catalog, to list its versions.
+        catalog: Catalog,
+        /// The place of the catalog, without credentials.
+        place: String,
+        /// The name in the catalog.
+        name: String,
         /// The reader.
         reader: CatalogReader,
         /// The thread that looks for newer versions.

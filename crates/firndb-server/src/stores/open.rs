@@ -84,8 +84,10 @@ pub fn open_catalog(name: &str, options: &CatalogOptions, config: &Config) -> Re
     let watch = Refresher::start(name.to_string(), every, move || {
         Ok(looking.refresh()?.then(|| looking.current().version().number))
     });
-    let location = format!("{}/{}", redact_url(&options.place), options.name);
-    let source = Source::Catalog { reader, watch: Mutex::new(Some(watch)) };
+    let place = redact_url(&options.place);
+    let location = format!("{place}/{}", options.name);
+    let (watch, entry) = (Mutex::new(Some(watch)), options.name.clone());
+    let source = Source::Catalog { catalog, place, name: entry, reader, watch };
     Ok(Entry::new(name, location, source))
 }
 

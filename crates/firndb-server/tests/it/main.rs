@@ -2,6 +2,8 @@
 
 mod admin;
 mod bsdb;
+mod catalogs;
+mod collections;
 mod full_disk;
 mod hostile;
 mod keys;
@@ -12,6 +14,8 @@ mod mget;
 mod mput;
 mod packaging;
 mod process;
+mod query;
+mod query_hostile;
 mod raw;
 mod scan;
 mod security;

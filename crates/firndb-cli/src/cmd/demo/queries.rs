@@ -1,10 +1,11 @@
 //! The queries of the demo, each shown as a `firn search` command.
 
-use crate::cmd::{facets, fields_as_json, filter_of, group, query_of};
+use crate::cmd::{facets, filter_of, group, query_of};
 use crate::failure::Result;
 use crate::output::{Grid, Out, decimal, plural, time, to_text};
 use firndb::search::{Facet, GroupBy, Hit, Query, Reader};
 use firndb::{Error, ErrorKind};
+use firndb_ingest::results::{facet_to_json, fields_to_json, group_to_json};
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
 
@@ -177,7 +178,7 @@ impl Kind {
                 let by = GroupBy::new(by.iter().copied()).aggregates(aggregates.iter().copied());
                 let (groups, time) = timed(|| reader.group_by(&filter, &by))?;
                 let lines = vec![group::as_table(&groups, &by).to_string()];
-                let json = groups.iter().map(|g| group::as_json(g, &by)).collect();
+                let json = groups.iter().map(|g| group_to_json(g, &by)).collect();
                 Ok(Answer { lines, json, time })
             }
             Kind::Explain(text) => {
@@ -201,7 +202,7 @@ fn facets_answer(reader: &Reader, text: &str, by: &[&str], disjunctive: bool) ->
     let (counts, time) = timed(|| reader.facets(&filter, &wanted))?;
     let tables: Vec<String> = counts.iter().map(|c| facets::as_table(c).to_string()).collect();
     let lines = vec![tables.join("\n\n")];
-    Ok(Answer { lines, json: counts.iter().map(facets::as_json).collect(), time })
+    Ok(Answer { lines, json: counts.iter().map(facet_to_json).collect(), time })
 }
 
 /// The page by `skip`, and by the page token of the document before it: both must be the same.
@@ -240,7 +241,7 @@ fn page_answer(reader: &Reader, hits: &[Hit], fields: &[&str], time: Duration) -
             row.push(values.iter().map(to_text).collect::<Vec<String>>().join(", "));
         }
         grid.row(row);
-        documents.push(Json::Object(fields_as_json(reader, *hit, &names)?));
+        documents.push(Json::Object(fields_to_json(reader, *hit, &names)?));
     }
     Ok(Answer { lines: vec![grid.to_string()], json: json!({ "documents": documents }), time })
 }

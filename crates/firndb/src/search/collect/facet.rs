@@ -154,7 +154,10 @@ pub(crate) fn counts(executor: &mut Executor, fields: &[usize]) -> Result<Vec<Co
         all.iter_mut().zip(more).for_each(|(counts, more)| counts.add(more));
         all
     };
-    Ok(counted.into_iter().reduce(merge).unwrap_or_default())
+    let all = counted.into_iter().reduce(merge).unwrap_or_default();
+    let limits = executor.query.limits;
+    all.iter().try_for_each(|counts| limits.check_groups(counts.by_key.len()))?;
+    Ok(all)
 }
 
 /// Counts the matches in some of the partitions.
@@ -246,6 +249,7 @@ fn count_field(
     for ord in (0..distinct).filter(|&ord| by_ord[ord as usize] > 0) {
         let count = counts.by_key.entry(dictionary.key(ord)).or_insert(0);
         *count = count.saturating_add(by_ord[ord as usize]);
+        limits.check_groups(counts.by_key.len())?;
     }
     Ok(())
 }
@@ -298,10 +302,46 @@ fn each_set_bit(bits: &[u64], mut each: impl FnMut(u32)) {
 mod tests {
     use super::*;
     use crate::ErrorKind;
+    use crate::search::GroupBy;
+    use crate::search::query::{all, lt};
     use crate::search::testing::reader_of;
     use crate::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn groups_and_distinct_values_are_limited() {
+        let fields = ["a", "b"].map(|name| Field::new(name, Type::U64, Roles::FULL));
+        let schema = Schema::new(fields).unwrap();
+        // 30 values of `a`, 10 of which are in two partitions.
+        let parts = [0..20u64, 10..30].map(|range| {
+            let mut builder = PartitionBuilder::new(schema.clone());
+            range.for_each(|n| builder.add(&Document::new().set("a", n).set("b", n % 2)).unwrap());
+            builder
+        });
+        let reader = reader_of(parts);
+        let by = GroupBy::new(["a", "b"]).aggregates(["a"]);
+        for threads in [1, 4] {
+            for (filter, groups) in [(all(), 30), (lt("a", 15), 15)] {
+                let limited = |limit| reader.with_threads(threads).with_group_limit(limit);
+                let facets = [Facet::new("b").top(1), Facet::new("a").top(1)];
+                assert_eq!(limited(groups).group_by(&filter, &by).unwrap().len(), groups);
+                assert_eq!(limited(groups).facets(&filter, &facets).unwrap().len(), 2);
+                let limited = limited(groups - 1);
+                let by_group = limited.group_by(&filter, &by).unwrap_err();
+                let by_facet = limited.facets(&filter, &facets).unwrap_err();
+                for error in [by_group, by_facet] {
+                    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+                    assert!(error.message().contains(&format!("more than {} groups", groups - 1)));
+                }
+                assert_eq!(limited.count(&filter).unwrap(), reader.count(&filter).unwrap());
+            }
+        }
+        assert_eq!(
+            reader.with_group_limit(1).group_by(&all(), &GroupBy::default()).unwrap().len(),
+            1
+        );
+    }
 
     #[test]
     fn a_cancelled_query_stops_counting() {

@@ -233,7 +233,9 @@ pub(crate) fn groups(
         }
         all
     };
-    Ok(found.into_iter().reduce(merge).unwrap_or_default())
+    let all = found.into_iter().reduce(merge).unwrap_or_default();
+    executor.query.limits.check_groups(all.len())?;
+    Ok(all)
 }
 
 /// Groups the matches of some of the partitions.
@@ -259,9 +261,10 @@ fn group_partitions(
         let sources = |fields: &[usize]| -> Result<Vec<FieldSource>> {
             fields.iter().map(|&f| FieldSource::new(part, set.local(p, f))).collect()
         };
-        let mut sink = GroupSink::new(sources(keys)?, sources(aggregated)?);
+        let limits = executor.query.limits;
+        let mut sink = GroupSink::new(sources(keys)?, sources(aggregated)?, limits);
         let _ = executor.run(p, Vec::new(), &mut sink)?;
-        sink.merge(&mut groups, &running, executor.query.limits)?;
+        sink.merge(&mut groups, &running, limits)?;
     }
     Ok(groups)
 }
@@ -309,6 +312,7 @@ struct GroupSink<'p> {
     /// values of the second field + 1) + second`.
     numbers: GroupNumbers,
     groups: Vec<PartitionGroup>,
+    limits: &'p QueryLimits,
 }
 
 /// A map from codes to group numbers.
@@ -356,13 +360,17 @@ impl PartitionAggregate {
 const MAX_TABLE_CODES: u64 = 1 << 16;
 
 impl<'p> GroupSink<'p> {
-    fn new(keys: Vec<FieldSource<'p>>, aggregated: Vec<FieldSource<'p>>) -> GroupSink<'p> {
+    fn new(
+        keys: Vec<FieldSource<'p>>,
+        aggregated: Vec<FieldSource<'p>>,
+        limits: &'p QueryLimits,
+    ) -> GroupSink<'p> {
         let codes: u64 = keys.iter().map(|k| u64::from(k.distinct) + 1).product();
         let numbers = match codes {
             0..MAX_TABLE_CODES => GroupNumbers::Direct(vec![0; codes as usize]),
             _ => GroupNumbers::Hashed(KeyMap::default()),
         };
-        GroupSink { keys, aggregated, numbers, groups: Vec::new() }
+        GroupSink { keys, aggregated, numbers, groups: Vec::new(), limits }
     }
 
     /// The number of the group with this code. Creates the group if there is none.
@@ -399,6 +407,7 @@ impl<'p> GroupSink<'p> {
         }
         for &code in codes.iter() {
             let number = self.group_number(code);
+            self.limits.check_groups(self.groups.len())?;
             self.groups[number].count += 1;
             for (source, partial) in self.aggregated.iter().zip(&mut self.groups[number].aggregates)
             {
@@ -443,6 +452,7 @@ impl<'p> GroupSink<'p> {
             {
                 total.merge(partial, source)?;
             }
+            limits.check_groups(groups.len())?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! literal are computed first: the greatest key that is not above it and the smallest that is not
 //! below it. The bounds of every operator follow from these two.
 
+use crate::search::model::names::shorten;
 use crate::search::model::query::Op;
 use crate::search::model::schema::Field;
 use crate::search::model::types::Type;
@@ -127,6 +128,41 @@ pub(crate) fn key_bytes<'a>(field: &Field, value: &'a Value) -> Option<&'a [u8]>
     }
 }
 
+impl Field {
+    /// The literal of a condition on this field: a text becomes a time or bytes, if the field is of
+    /// such a type. The text form of queries does this with every literal.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument`, with the name of the field, if values of the field cannot be compared
+    /// with the literal.
+    pub fn literal(&self, value: Value) -> Result<Value> {
+        key_of(self, &value)?;
+        Ok(self.coerce(value))
+    }
+
+    /// Like [`Field::literal`], for a literal that values of this field begin with.
+    ///
+    /// # Errors
+    ///
+    /// Also `InvalidArgument` if the field has neither texts nor bytes.
+    pub fn prefix_literal(&self, value: Value) -> Result<Value> {
+        prefix_interval(self, &value)?;
+        Ok(self.coerce(value))
+    }
+
+    /// Converts a text for a field of times or bytes; returns any other value unchanged.
+    fn coerce(&self, value: Value) -> Value {
+        match (self.ty, value) {
+            (Type::Timestamp, Value::Str(text)) => {
+                timestamp_from_text(&text).map_or(Value::Str(text), Value::Timestamp)
+            }
+            (Type::Bytes, Value::Str(text)) => Value::Bytes(text.into_bytes()),
+            (_, value) => value,
+        }
+    }
+}
+
 /// The keys of a type next to a literal. Both are the same key if the type can represent the
 /// literal.
 struct Neighbors {
@@ -225,7 +261,8 @@ fn wrong_type(field: &Field, value: &Value) -> Error {
         "field `{}` is of type {}; it cannot be compared with {value}, which is of type {}",
         field.name,
         field.ty.name(),
-        value.ty().name()
+        value.ty().name(),
+        value = shorten(&value.to_string())
     ))
 }
 
@@ -233,7 +270,8 @@ fn not_a_timestamp(field: &Field, text: &str) -> Error {
     Error::invalid(format!(
         "field `{}` is of type timestamp; '{text}' is not a time \
          (2013-01-01T05:15:00Z, 2013-01-01)",
-        field.name
+        field.name,
+        text = shorten(text)
     ))
 }
 

@@ -351,6 +351,40 @@ impl Schema {
         self.fields.iter().enumerate().find(|(_, f)| f.name == name)
     }
 
+    /// The field that a condition names; `None` if the schema is dynamic and lacks it.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument`, with the names of others, if there is no such field or it is not
+    /// filterable.
+    pub fn filterable(&self, name: &str) -> Result<Option<&Field>> {
+        self.with_role(name, "filterable", |roles| roles.filterable)
+    }
+
+    /// The field that an order names; `None` if the schema is dynamic and lacks it.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Schema::filterable`].
+    pub fn sortable(&self, name: &str) -> Result<Option<&Field>> {
+        self.with_role(name, "sortable", |roles| roles.sortable)
+    }
+
+    fn with_role(&self, name: &str, role: &str, has: fn(Roles) -> bool) -> Result<Option<&Field>> {
+        match self.field(name) {
+            Some((_, field)) if has(field.roles) => Ok(Some(field)),
+            Some(_) => {
+                let allowed = self.fields.iter().filter(|field| has(field.roles));
+                let names: Vec<&str> = allowed.map(|field| field.name.as_str()).collect();
+                let list = if names.is_empty() { "none".to_string() } else { list_names(&names) };
+                let message = format!("field `{name}` is not {role}; {role} fields: {list}");
+                Err(Error::invalid(message))
+            }
+            None if self.is_dynamic() => Ok(None),
+            None => Err(self.unknown(name)),
+        }
+    }
+
     /// The error for a name that is not in the schema. It lists the field names, the most similar
     /// ones first.
     pub(crate) fn unknown(&self, name: &str) -> Error {

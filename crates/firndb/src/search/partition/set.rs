@@ -187,7 +187,7 @@ fn map(common: &Schema, own: &Schema) -> Option<Arc<[u32]>> {
 /// The default of [`QueryLimits::bundle_memory`].
 pub(crate) const DEFAULT_BUNDLE_LIMIT: u64 = 256 << 20;
 
-/// The deadline, cancellation flag, number of threads and memory limit of a query.
+/// The deadline, cancellation flag, number of threads and limits of the memory of a query.
 #[derive(Clone)]
 pub(crate) struct QueryLimits {
     pub(crate) deadline: Option<Instant>,
@@ -196,12 +196,14 @@ pub(crate) struct QueryLimits {
     pub(crate) threads: usize,
     /// Queries build no further bundle once all bundles take this many bytes.
     pub(crate) bundle_memory: u64,
+    /// The maximum number of groups, and of distinct values of a facet.
+    pub(crate) groups: usize,
 }
 
 impl Default for QueryLimits {
     fn default() -> QueryLimits {
         let bundle_memory = DEFAULT_BUNDLE_LIMIT;
-        QueryLimits { deadline: None, cancel: None, threads: 0, bundle_memory }
+        QueryLimits { deadline: None, cancel: None, threads: 0, bundle_memory, groups: usize::MAX }
     }
 }
 
@@ -210,6 +212,12 @@ impl QueryLimits {
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         if self.deadline.is_none() && self.cancel.is_none() { Ok(()) } else { self.look() }
+    }
+
+    /// `InvalidArgument` if a query has more groups, or distinct values, than it may have.
+    #[inline]
+    pub(crate) fn check_groups(&self, groups: usize) -> Result<()> {
+        if groups <= self.groups { Ok(()) } else { Err(too_many_groups(self.groups)) }
     }
 
     #[cold]
@@ -222,6 +230,14 @@ impl QueryLimits {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn too_many_groups(limit: usize) -> Error {
+    Error::invalid(format!(
+        "the matches have more than {limit} groups or distinct values: narrow the condition, or \
+         choose a field with fewer values"
+    ))
 }
 
 #[cfg(test)]

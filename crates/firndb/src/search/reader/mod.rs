@@ -207,6 +207,11 @@ impl Reader {
             .collect()
     }
 
+    /// The name of a partition by its number, that of a [`Hit`]; `None` if there is none.
+    pub fn partition_name(&self, number: u32) -> Option<&str> {
+        self.set.names.get(number as usize).map(String::as_str)
+    }
+
     /// Returns a reader of some of the partitions, by their names. Opens no file; costs a few
     /// microseconds per partition. Its hits and page tokens are those of the returned reader.
     ///
@@ -230,6 +235,15 @@ impl Reader {
             false => CachedSet::new(numbers.into_iter().map(part).collect())?,
         };
         Ok(Reader { set: Arc::new(set), limits: self.limits.clone() })
+    }
+
+    /// Returns a reader whose queries fail with `InvalidArgument` rather than find more than this
+    /// many groups ([`Reader::group_by`]) or distinct values of a facet ([`Reader::facets`]), all
+    /// of which take memory: some hundred bytes per group and aggregate. By default there is no
+    /// limit.
+    pub fn with_group_limit(&self, groups: usize) -> Reader {
+        let limits = QueryLimits { groups, ..self.limits.clone() };
+        Reader { set: self.set.clone(), limits }
     }
 
     /// Returns a reader with a deadline: queries that run at or after it fail with `Cancelled`.

@@ -170,7 +170,11 @@ fn parse_number(text: &str) -> Result<Value, &'static str> {
             _ => Err("does not fit 64 bits; with a fraction (.0) it is a double-precision number"),
         };
     }
+    let significant = digits.split(['e', 'E']).next().unwrap_or_default();
     match digits.parse::<f64>() {
+        Ok(0.0) if significant.contains(|c: char| ('1'..='9').contains(&c)) => {
+            Err("is too small for a double-precision number")
+        }
         Ok(value) if value.is_finite() => Ok(Value::F64(value)),
         Ok(_) => Err("is too large for a double-precision number; infinity is written inf"),
         Err(_) => Err(MALFORMED),

@@ -1,9 +1,8 @@
 //! Parses filters, by recursive descent from `or` to a comparison.
 
-use super::literal::{FieldRef, FieldUse, coerce};
+use super::literal::{FieldRef, FieldUse};
 use super::{AFTER_CONDITION, BEFORE_NAME, CLAUSES, MAX_DEPTH, Parser};
 use crate::Result;
-use crate::search::model::condition::prefix_interval;
 use crate::search::model::query::{Filter, Op, not};
 use crate::search::model::types::Type;
 use crate::search::model::value::Value;
@@ -160,11 +159,10 @@ impl<'a> Parser<'a> {
     }
 
     fn prefix(&mut self, field: FieldRef) -> Result<Filter> {
-        let (literal, end) = (self.value()?, self.lexeme.end);
-        if let Some(schema_field) = field.known {
-            prefix_interval(schema_field, &literal).map_err(|e| e.with_span(field.start, end))?;
+        let (mut value, end) = (self.value()?, self.lexeme.end);
+        if let Some(known) = field.known {
+            value = known.prefix_literal(value).map_err(|e| e.with_span(field.start, end))?;
         }
-        let value = coerce(field.known, literal);
         self.advance()?;
         Ok(Filter::Prefix(field.name, value))
     }

@@ -2,12 +2,9 @@
 
 use super::{BEFORE_NAME, Parser};
 use crate::Result;
-use crate::search::model::condition::key_of;
 use crate::search::model::names::is_keyword;
-use crate::search::model::names::list_names;
 use crate::search::model::names::shorten;
-use crate::search::model::schema::{Field, Roles, Schema};
-use crate::search::model::types::Type;
+use crate::search::model::schema::{Field, Schema};
 use crate::search::model::value::{Value, timestamp_from_text};
 use crate::search::text::diagnostics::suggest;
 use crate::search::text::lexer::Token;
@@ -17,22 +14,6 @@ use crate::search::text::lexer::Token;
 pub(crate) enum FieldUse {
     Filter,
     Order,
-}
-
-impl FieldUse {
-    fn is_allowed(self, roles: Roles) -> bool {
-        match self {
-            FieldUse::Filter => roles.filterable,
-            FieldUse::Order => roles.sortable,
-        }
-    }
-
-    fn required_role(self) -> &'static str {
-        match self {
-            FieldUse::Filter => "filterable",
-            FieldUse::Order => "sortable",
-        }
-    }
 }
 
 /// A field named by a condition or a sort key.
@@ -75,35 +56,28 @@ impl<'a> Parser<'a> {
         name: &str,
         usage: FieldUse,
     ) -> Result<Option<&'a Field>> {
-        match schema.field(name) {
-            Some((_, field)) if usage.is_allowed(field.roles) => Ok(Some(field)),
-            Some(_) => {
-                let role = usage.required_role();
-                let allowed = schema.fields().iter().filter(|f| usage.is_allowed(f.roles));
-                let names: Vec<&str> = allowed.map(|f| f.name.as_str()).collect();
-                let list = if names.is_empty() { "none".to_string() } else { list_names(&names) };
-                Err(self.error(format!("field `{name}` is not {role}; {role} fields: {list}")))
-            }
-            None if schema.is_dynamic() => Ok(None),
-            None => {
-                let message = schema.unknown(name).message().to_string();
-                Err(self.error(match suggest(name, &BEFORE_NAME) {
-                    Some(word) => format!("{message}; or did you mean `{word}`?"),
-                    None => message,
-                }))
-            }
-        }
+        let found = match usage {
+            FieldUse::Filter => schema.filterable(name),
+            FieldUse::Order => schema.sortable(name),
+        };
+        found.map_err(|error| {
+            let word = suggest(name, &BEFORE_NAME).filter(|_| schema.field(name).is_none());
+            self.error(match word {
+                Some(word) => format!("{}; or did you mean `{word}`?", error.message()),
+                None => error.message().to_string(),
+            })
+        })
     }
 
     /// Parses a literal and checks that it is comparable with the field.
     pub(crate) fn literal(&mut self, field: &FieldRef) -> Result<Value> {
         let start = self.lexeme.start;
-        let value = self.value()?;
-        if let Some(schema_field) = field.known {
-            key_of(schema_field, &value).map_err(|e| e.with_span(start, self.lexeme.end))?;
+        let mut value = self.value()?;
+        if let Some(known) = field.known {
+            value = known.literal(value).map_err(|e| e.with_span(start, self.lexeme.end))?;
         }
         self.advance()?;
-        Ok(coerce(field.known, value))
+        Ok(value)
     }
 
     /// Parses a literal without consuming its last token, so that errors about the literal are
@@ -148,17 +122,5 @@ impl<'a> Parser<'a> {
             self.error(format!("'{text}' is not a time (2013-01-01T05:15:00Z, 2013-01-01)"))
         })?;
         Ok(Value::Timestamp(micros))
-    }
-}
-
-/// Converts a string literal for a timestamp or bytes field to that type; returns any other value
-/// unchanged.
-pub(crate) fn coerce(field: Option<&Field>, value: Value) -> Value {
-    match (field.map(|f| f.ty), value) {
-        (Some(Type::Timestamp), Value::Str(text)) => {
-            timestamp_from_text(&text).map_or(Value::Str(text), Value::Timestamp)
-        }
-        (Some(Type::Bytes), Value::Str(text)) => Value::Bytes(text.into_bytes()),
-        (_, value) => value,
     }
 }

@@ -213,6 +213,7 @@ const INVALID: &[(&str, &str, &str)] = &[
     ("region = 12abc", "12abc", "`12abc` is not a number; ..."),
     ("region = 1__0", "1__0", "`1__0` is not a number; ..."),
     ("region = 18446744073709551616", "18446744073709551616", "...does not fit 64 bits; ..."),
+    ("price = -1e-999", "-1e-999", "...is too small for a double-precision number"),
     ("price = 1e999", "1e999", "...is too large for a double-precision number; ..."),
     ("price < -infinity", "infinity", "expected a number or `inf` after `-`, ..."),
     ("5 < region", "5", "expected a condition, found `5`"),
