@@ -60,7 +60,7 @@ impl Problem {
     /// A write to a store that the server may not write to.
     pub fn read_only(store: &str) -> Problem {
         let detail = format!("`{store}` is open for reading only");
-        Problem::new(StatusCode::FORBIDDEN, "read_only", detail)
+        Problem::new(StatusCode::LOCKED, ErrorKind::Locked.name(), detail)
     }
 
     /// A cursor of a table that was replaced.
@@ -150,11 +150,9 @@ impl From<Error> for Problem {
         if status.is_server_error() && kind != ErrorKind::Cancelled {
             tracing::error!(%error, "a request failed");
         }
-        let mut problem = match error.is_disk_full() {
-            // Nothing was written, and the store stays usable: the client may try again later.
-            true => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", error.message()),
-            false => Problem::new(status, kind.name(), error.message()),
-        };
+        // A full disk: nothing was written, and the store stays usable.
+        let status = if error.is_disk_full() { StatusCode::INSUFFICIENT_STORAGE } else { status };
+        let mut problem = Problem::new(status, kind.name(), error.message());
         problem.span = error.span();
         match kind {
             ErrorKind::Failed | ErrorKind::Cancelled => {

@@ -263,11 +263,7 @@ fn a_store_that_is_open_for_reading_refuses_writes() {
         ("backup", server.post_with("/v1/logs/log:backup", to, &[])),
     ] {
         let (status, json) = tables::answer(response);
-        assert_eq!(
-            (status, json["kind"].as_str()),
-            (StatusCode::FORBIDDEN, Some("read_only")),
-            "{name}"
-        );
+        assert_eq!((status, json["kind"].as_str()), (StatusCode::LOCKED, Some("locked")), "{name}");
     }
     assert_eq!(server.get("/v1/logs/log/keys/k").1, b"v");
     assert_eq!(server.post("/v1/logs/log:verify", "").0, StatusCode::OK);
