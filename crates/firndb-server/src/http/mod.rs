@@ -13,6 +13,7 @@ mod cors;
 mod health;
 mod keys;
 mod negotiate;
+mod openapi;
 mod parse;
 mod problem;
 mod query;
@@ -256,7 +257,7 @@ async fn dispatch(
         },
         Route::Catalogs => catalogs::list(context, &request).await,
         Route::Catalog { store } => catalogs::show(context, store, &request).await,
-        Route::OpenApi => Err(Problem::no_route()),
+        Route::OpenApi => openapi::show(&request),
     }
 }
 

@@ -90,6 +90,11 @@ impl Verb {
         (Verb::Verify, "verify"),
     ];
 
+    /// All verbs.
+    pub fn all() -> impl Iterator<Item = Verb> {
+        Verb::ALL.iter().map(|(verb, _)| *verb)
+    }
+
     fn parse(name: &str) -> Option<Verb> {
         Verb::ALL.iter().find(|(_, its)| *its == name).map(|(verb, _)| *verb)
     }
@@ -100,7 +105,7 @@ impl Verb {
     }
 
     /// Whether stores of this kind have the verb.
-    fn fits(self, kind: Kind) -> bool {
+    pub fn fits(self, kind: Kind) -> bool {
         match self {
             Verb::Mget | Verb::Scan => kind != Kind::Collection,
             Verb::Mput | Verb::Backup => kind == Kind::Log,
