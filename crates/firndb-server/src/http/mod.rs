@@ -227,7 +227,12 @@ async fn dispatch(
     request: Request<Incoming>,
 ) -> Reply {
     access::check(context, route.as_ref().ok(), &request)?;
-    match route? {
+    let route = route?;
+    let only_read = matches!(route, Route::Live | Route::Ready | Route::Metrics);
+    if only_read && ![Method::GET, Method::HEAD].contains(request.method()) {
+        return Err(Problem::method("GET, HEAD"));
+    }
+    match route {
         Route::Live => Ok(health::live()),
         Route::Ready => Ok(health::ready(context)),
         Route::Metrics => health::metrics(context, request.headers()).await,

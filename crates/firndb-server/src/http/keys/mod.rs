@@ -30,6 +30,7 @@ pub use scan::scan;
 use super::negotiate::Form;
 use super::problem::Problem;
 use super::reply::{Body, Reply, full, no_content, with_type};
+use super::stores::find;
 use super::{Context, body};
 use crate::app::Deadline;
 use crate::stores::{self, Kind};
@@ -59,13 +60,21 @@ pub async fn handle(
     key: &str,
     request: Request<Incoming>,
 ) -> Reply {
-    let key = decode_key(key, request.uri().query())?;
     match (request.method(), kind) {
-        (&Method::GET | &Method::HEAD, Kind::Log) => get_log(context, store, &key, &request),
-        (&Method::GET | &Method::HEAD, _) => get_table(context, store, &key, &request),
-        (&Method::PUT | &Method::DELETE, Kind::Log) => write(context, store, key, request).await,
-        (_, Kind::Log) => Err(Problem::method("GET, HEAD, PUT, DELETE")),
-        _ => Err(Problem::method("GET, HEAD")),
+        (&Method::GET | &Method::HEAD | &Method::PUT | &Method::DELETE, Kind::Log) => {}
+        (&Method::GET | &Method::HEAD, Kind::Table | Kind::Collection) => {}
+        (_, Kind::Log) => return Err(Problem::method("GET, HEAD, PUT, DELETE")),
+        _ => return Err(Problem::method("GET, HEAD")),
+    }
+    let key = match decode_key(key, request.uri().query()) {
+        Ok(key) => key,
+        // That there is no such store says more than what is wrong with the key.
+        Err(problem) => return Err(find(context, kind, store).err().unwrap_or(problem)),
+    };
+    match (request.method(), kind) {
+        (&Method::PUT | &Method::DELETE, _) => write(context, store, key, request).await,
+        (_, Kind::Log) => get_log(context, store, &key, &request),
+        _ => get_table(context, store, &key, &request),
     }
 }
 
