@@ -9,7 +9,7 @@ use firndb::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// What all connections share.
 pub struct App {
@@ -60,6 +60,12 @@ impl Deadline {
             false => Err(Error::new(ErrorKind::Cancelled, "the query exceeded its deadline")),
         }
     }
+}
+
+/// The right to run a query; dropping it lets another one run.
+pub struct Permits {
+    _admitted: OwnedSemaphorePermit,
+    _running: OwnedSemaphorePermit,
 }
 
 /// Cancels the work of a request whose task is dropped.
@@ -119,9 +125,29 @@ impl App {
         limit: Duration,
         work: impl FnOnce(Deadline) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let cancelled = Arc::new(AtomicBool::new(false));
-        let guard = CancelOnDrop(cancelled.clone());
-        let deadline = Deadline { at: Instant::now() + limit, cancelled };
+        let (permits, deadline) = self.admit_for(limit).await?;
+        let guard = CancelOnDrop(deadline.cancelled.clone());
+        let task = tokio::task::spawn_blocking(move || {
+            // The permits are held until the work ends, even if nobody waits for it.
+            let _permits = permits;
+            deadline.check()?;
+            work(deadline)
+        });
+        let result = task.await;
+        drop(guard);
+        result.unwrap_or_else(|_| {
+            Err(Error::new(ErrorKind::Failed, "the request failed because of a bug in the server"))
+        })
+    }
+
+    /// Permits for a query that the caller runs, and its deadline. Errors are those of
+    /// [`App::work`].
+    pub async fn admit(&self) -> Result<(Permits, Deadline)> {
+        self.admit_for(duration(self.config.limits.query_seconds)).await
+    }
+
+    async fn admit_for(&self, limit: Duration) -> Result<(Permits, Deadline)> {
+        let deadline = Deadline { at: Instant::now() + limit, cancelled: Arc::default() };
         let Ok(admitted) = self.admitted.clone().try_acquire_owned() else {
             let message = "too many queries are waiting: try again later";
             return Err(Error::new(ErrorKind::Failed, message));
@@ -131,16 +157,6 @@ impl App {
             let message = "the query exceeded its deadline before it could begin";
             return Err(Error::new(ErrorKind::Cancelled, message));
         };
-        let task = tokio::task::spawn_blocking(move || {
-            // The permits are held until the work ends, even if nobody waits for it.
-            let _permits = (admitted, running);
-            deadline.check()?;
-            work(deadline)
-        });
-        let result = task.await;
-        drop(guard);
-        result.unwrap_or_else(|_| {
-            Err(Error::new(ErrorKind::Failed, "the request failed because of a bug in the server"))
-        })
+        Ok((Permits { _admitted: admitted, _running: running }, deadline))
     }
 }

@@ -21,6 +21,8 @@ pub struct Metrics {
     pub connections_refused: Counter,
     /// TLS handshakes that failed.
     pub handshakes_failed: Counter,
+    /// The Redis interface.
+    pub redis: crate::redis::Metrics,
 }
 
 /// Labels of a counter of requests. They have few values: no key, and no name that a client chose.
@@ -77,6 +79,7 @@ impl Metrics {
             "TLS handshakes that failed or took too long",
             handshakes.clone(),
         );
+        let redis = crate::redis::Metrics::register(&mut registry);
         Metrics {
             registry,
             requests,
@@ -84,6 +87,7 @@ impl Metrics {
             connections_accepted: accepted,
             connections_refused: refused,
             handshakes_failed: handshakes,
+            redis,
         }
     }
 

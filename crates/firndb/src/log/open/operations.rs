@@ -1,6 +1,6 @@
 //! Reading and writing single keys and batches: the methods of [`LogStore`] for them.
 
-use crate::Result;
+use crate::{Error, Result};
 use crate::log::expiry::{Entry, Expiry, Lifetime, Versioned};
 use crate::log::open::store::LogStore;
 use crate::log::options::WriteOptions;
@@ -38,6 +38,30 @@ impl LogStore {
     /// overlap.
     pub fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
         get::get_many(&self.shared(), keys)
+    }
+
+    /// Passes the position of each key and its value, without copying it, to `read`, in order;
+    /// `None` if the key is absent. As fast as [`LogStore::get_many`]. An error that `read` returns
+    /// ends the call.
+    ///
+    /// ```
+    /// # use firndb::log::LogStore;
+    /// /// The total length of the values of these keys.
+    /// fn total(store: &LogStore, keys: &[String]) -> firndb::Result<usize> {
+    ///     let mut total = 0;
+    ///     store.read_many(keys, |_position, value| {
+    ///         total += value.map_or(0, <[u8]>::len);
+    ///         Ok::<(), firndb::Error>(()) // or an error of your own: `From<firndb::Error>`
+    ///     })?;
+    ///     Ok(total)
+    /// }
+    /// ```
+    pub fn read_many<E: From<Error>>(
+        &self,
+        keys: &[impl AsRef<[u8]>],
+        read: impl FnMut(usize, Option<&[u8]>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        get::read_many(&self.shared(), keys, read)
     }
 
     /// Whether the key has a value.

@@ -1,6 +1,6 @@
 //! Gets: a search in the index and one read of the record.
 
-use crate::Result;
+use crate::{Error, Result};
 use crate::log::expiry::Entry;
 use crate::log::state::lookup::{GROUP, Lookup, entry_at, prefetch_all};
 use crate::log::state::shared::Shared;
@@ -37,6 +37,20 @@ pub(crate) fn get_entry_with<T>(
 /// The values of keys, in order: see `LogStore::get_many`.
 pub(crate) fn get_many(shared: &Shared, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
     let mut values = Vec::with_capacity(keys.len());
+    read_many(shared, keys, |_, value| -> Result<()> {
+        values.push(value.map(<[u8]>::to_vec));
+        Ok(())
+    })?;
+    Ok(values)
+}
+
+/// Passes the values of keys to `read`, in order: see `LogStore::read_many`.
+pub(crate) fn read_many<E: From<Error>>(
+    shared: &Shared,
+    keys: &[impl AsRef<[u8]>],
+    mut read: impl FnMut(usize, Option<&[u8]>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut n = 0;
     for group in keys.chunks(GROUP) {
         let mut hashes = [0; GROUP];
         let hashes = &mut hashes[..group.len()];
@@ -44,8 +58,12 @@ pub(crate) fn get_many(shared: &Shared, keys: &[impl AsRef<[u8]>]) -> Result<Vec
         let Lookup { index, segments, prefetch_lines, .. } = &shared.lookup;
         prefetch_all(index, &segments.load(), prefetch_lines.get(), hashes);
         for key in group {
-            values.push(get_with(shared, key.as_ref(), <[u8]>::to_vec)?);
+            match get_with(shared, key.as_ref(), |value| read(n, Some(value)))? {
+                Some(outcome) => outcome?,
+                None => read(n, None)?,
+            }
+            n += 1;
         }
     }
-    Ok(values)
+    Ok(())
 }
