@@ -336,6 +336,13 @@ impl Session {
         let Some(place) = commands::find(args.at(0)) else { return Err(self.unknown(args)) };
         let command = &COMMANDS[place];
         if !command.accepts(args.count()) {
+            if matches!(command.run, Run::Exec) {
+                (self.transaction, self.watched) = Default::default();
+                return Err(text(
+                    "EXECABORT Transaction discarded because of: wrong number of arguments for \
+                     'exec' command",
+                ));
+            }
             return Err(Fail::arity(command.name));
         }
         if !command.is(flags::NO_AUTH) {

@@ -14,9 +14,20 @@ pub fn command(_: &mut Session, _: &Context<'_>, args: Args<'_>, out: &mut Out) 
         COMMANDS.iter().for_each(|command| describe(command, out));
         return Ok(());
     }
+    let mut name = [0; 16];
+    let name = super::uppercase(args.at(1), &mut name);
+    let least = match name {
+        b"COUNT" | b"LIST" | b"INFO" | b"DOCS" => 2,
+        b"GETKEYS" => 4,
+        _ => return Err(Fail::subcommand("COMMAND", args.at(1))),
+    };
+    if args.count() < least || (name == b"COUNT" && args.count() > least) {
+        let name = String::from_utf8_lossy(name).to_lowercase();
+        return Err(Fail::arity(&format!("command|{name}")));
+    }
     let named = || args.from(2).map(|name| find(name).map(|n| &COMMANDS[n]));
-    match super::uppercase(args.at(1), &mut [0; 16]) {
-        b"COUNT" if args.count() == 2 => out.count(COMMANDS.len() as u64),
+    match name {
+        b"COUNT" => out.count(COMMANDS.len() as u64),
         b"LIST" if args.count() == 2 => {
             out.array(COMMANDS.len());
             COMMANDS.iter().for_each(|command| out.bulk(command.name.as_bytes()));
@@ -40,7 +51,7 @@ pub fn command(_: &mut Session, _: &Context<'_>, args: Args<'_>, out: &mut Out) 
             out.map(commands.len());
             commands.into_iter().for_each(|command| document(command, out));
         }
-        b"GETKEYS" if args.count() > 2 => {
+        b"GETKEYS" => {
             let Some(command) = named().next().flatten() else {
                 return Err(text("ERR Invalid command specified"));
             };
@@ -54,7 +65,7 @@ pub fn command(_: &mut Session, _: &Context<'_>, args: Args<'_>, out: &mut Out) 
             out.array(keys.len());
             keys.into_iter().for_each(|n| out.bulk(args.at(n + 2)));
         }
-        _ => return Err(Fail::subcommand("COMMAND", args.at(1))),
+        _ => return Err(Fail::Syntax),
     }
     Ok(())
 }
