@@ -6,7 +6,7 @@
 use super::codec::{Args, Parser};
 use super::commands::{self, COMMANDS, Command, Fail, Run, flags, text};
 use super::database::Database;
-use super::reply::Out;
+use super::reply::{Mark, Out};
 use super::transaction::{Transaction, Watched, back_off};
 use super::unit::{Source, Unit};
 use crate::app::{App, Deadline};
@@ -299,28 +299,37 @@ impl Session {
             let command = match checked {
                 Ok(command) => command,
                 Err(fail) => {
+                    let (mark, wanted) = (turn.out.mark(), self.replies);
                     self.abort();
                     turn.fail(&fail);
+                    if wanted != Replies::All {
+                        self.hide(turn.out, mark, wanted);
+                    }
                     continue;
                 }
             };
             if let Some(step) = self.needs(command, args, database, turn.mode) {
                 return step;
             }
-            let is_plain = self.transaction.is_none() && self.replies == Replies::All;
-            let run = COMMANDS[command].run;
-            match (&source, run) {
-                (Ok(source), Run::Store(_)) if is_plain => match COMMANDS[command].flags {
-                    _ if command == commands::GET => self.get_all(turn, database, *source),
-                    flags if flags & flags::WRITE != 0 && flags & flags::LONG == 0 => {
-                        self.write_all(turn, database, *source);
-                    }
-                    _ => self.run_one(turn, command, Ok(*source)),
-                },
-                (source, _) => {
+            let (mark, wanted) = (turn.out.mark(), self.replies);
+            match &source {
+                Ok(source) if self.transaction.is_none() && is_short_write(command) => {
+                    self.write_all(turn, database, *source);
+                }
+                Ok(source)
+                    if self.transaction.is_none()
+                        && command == commands::GET
+                        && wanted == Replies::All =>
+                {
+                    self.get_all(turn, database, *source);
+                }
+                source => {
                     let source = source.as_ref().copied().map_err(String::as_str);
                     self.run_one(turn, command, source);
                 }
+            }
+            if wanted != Replies::All {
+                self.hide(turn.out, mark, wanted);
             }
         }
         Step::Done
@@ -430,21 +439,26 @@ impl Session {
 
     /// Runs the next command.
     fn run_one(&mut self, turn: &mut Turn<'_>, place: usize, source: Result<Source<'_>, &str>) {
-        let (mark, wanted) = (turn.out.mark(), self.replies);
+        let mark = turn.out.mark();
         let args = turn.args(turn.next);
         let result = self.dispatch(turn, place, args, source);
         if let Err(fail) = result {
             turn.out.rewind(mark);
             fail.write(turn.out);
         }
-        if wanted == Replies::SkipNext || (wanted == Replies::None && self.replies == wanted) {
-            turn.out.rewind(mark);
+        turn.context.app.metrics.redis.count(place);
+        turn.next += 1;
+    }
+
+    /// Drops the reply to a command that the client does not want. `wanted` is what it had asked
+    /// for before.
+    fn hide(&mut self, out: &mut Out, mark: Mark, wanted: Replies) {
+        if wanted == Replies::SkipNext || self.replies == Replies::None {
+            out.rewind(mark);
         }
         if wanted == Replies::SkipNext && self.replies == wanted {
             self.replies = Replies::All;
         }
-        turn.context.app.metrics.redis.count(place);
-        turn.next += 1;
     }
 
     fn dispatch(
@@ -499,7 +513,9 @@ impl Session {
                 if let Mode::Long(deadline) = turn.mode {
                     unit.deadline = Some(deadline);
                 }
-                run(&mut unit, args, turn.out)
+                let result = run(&mut unit, args, turn.out);
+                debug_assert!(!unit.writes(), "`write_all` runs commands that write");
+                result
             }
             (Run::Watch, _) => {
                 self.watched.add(args, source?, self.database, &context)?;
@@ -581,11 +597,8 @@ impl Session {
 
     /// Runs the writes from the next command on, and makes them together.
     fn write_all(&mut self, turn: &mut Turn<'_>, database: &Database, source: Source<'_>) {
-        let is_write = |place: usize| {
-            let flags = COMMANDS[place].flags;
-            flags & flags::WRITE != 0 && flags & flags::LONG == 0
-        };
-        let mut count = self.alike(turn, database, WRITES, is_write);
+        let most = if self.replies == Replies::All { WRITES } else { 1 };
+        let mut count = self.alike(turn, database, most, is_short_write);
         let limits = &turn.context.app.config.limits;
         let metrics = &turn.context.app.metrics.redis;
         for attempt in 0..ATTEMPTS + ATTEMPTS_ALONE {
@@ -627,6 +640,12 @@ impl Session {
         }
         turn.fail(&text("TRYAGAIN the record changes too often"));
     }
+}
+
+/// Whether a command writes through a [`Unit`].
+fn is_short_write(place: usize) -> bool {
+    let flags = COMMANDS[place].flags;
+    flags & flags::WRITE != 0 && flags & flags::LONG == 0
 }
 
 /// Runs a command as a part of a unit.

@@ -43,7 +43,10 @@ fn what_is_no_command_is_answered_and_the_connection_closed() {
 
 #[test]
 fn random_bytes_never_stop_the_server() {
-    let server = with(|config| config.limits.body_seconds = 0.2);
+    let server = with(|config| {
+        config.limits.body_seconds = 0.2;
+        config.redis.idle_seconds = 0.2;
+    });
     let pieces: [&[u8]; 16] = [
         b"*", b"$", b"\r\n", b"1", b"3", b"-1", b"GET", b"SET", b"a", b"\0", b"\xff", b"\"", b" ",
         b"*3\r\n$3\r\nSET\r\n", b"$1\r\na\r\n", b"99999999999999999999",
@@ -105,6 +108,7 @@ fn limits_of_commands_hold_at_n_and_not_at_n_plus_1() {
     assert_eq!(raw.call(&["WATCH", "1", "2", "3", "4"]), "+OK\r\n");
     assert_eq!(raw.call(&["WATCH", "1"]), "-ERR too many watched keys\r\n");
     // KEYS, which has 10 keys to show, and then 11.
+    assert_eq!(raw.call(&["DEL", "a"]), ":1\r\n");
     assert!(raw.call(&["KEYS", "*"]).starts_with("*10\r\n"));
     assert_eq!(raw.call(&["SET", "k", "v"]), "+OK\r\n");
     assert_eq!(raw.call(&["KEYS", "*"]), "-ERR more than 10 keys, or too many bytes: use SCAN\r\n");

@@ -1,6 +1,9 @@
 //! The Redis protocol.
 
+mod behaviour;
+mod clients;
 mod differential;
+mod hostile;
 
 use crate::support::{Dir, TestServer};
 use firndb_server::config::{Config, LogOptions};
