@@ -339,7 +339,8 @@ fn unquote(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
 /// Appends the byte that an escape stands for. Returns the length after the backslash.
 fn unescape(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     if let Some([b'x', high, low]) = text.get(..3)
-        && let (Some(high), Some(low)) = (char::from(*high).to_digit(16), (*low as char).to_digit(16))
+        && let (Some(high), Some(low)) =
+            (char::from(*high).to_digit(16), (*low as char).to_digit(16))
     {
         out.push((high * 16 + low) as u8);
         return Some(3);

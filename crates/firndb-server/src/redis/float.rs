@@ -220,7 +220,8 @@ mod tests {
 
     #[test]
     fn what_is_not_a_finite_number_is_refused() {
-        let wrong = ["", "-", ".", "e5", "1e", "1e+", "1 ", " 1", "1f", "nan", "0x", "1e5000", "--1"];
+        let wrong =
+            ["", "-", ".", "e5", "1e", "1e+", "1 ", " 1", "1f", "nan", "0x", "1e5000", "--1"];
         for text in wrong.into_iter().chain(["1e-5000", "1e99999999999999999999", "0x1p", "1,5"]) {
             assert_eq!(Float::parse(text.as_bytes()), None, "{text}");
         }

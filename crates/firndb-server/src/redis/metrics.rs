@@ -32,7 +32,11 @@ impl Metrics {
         let commands = commands.collect();
         let (errors, conflicts) = (Counter::default(), Counter::default());
         registry.register("redis_commands", "Redis commands that ran", family);
-        registry.register("redis_errors", "Replies to Redis commands that were errors", errors.clone());
+        registry.register(
+            "redis_errors",
+            "Replies to Redis commands that were errors",
+            errors.clone(),
+        );
         registry.register(
             "redis_conflicts",
             "Writes of Redis commands that ran again, because a record was changed meanwhile",

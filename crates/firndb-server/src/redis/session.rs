@@ -383,9 +383,8 @@ impl Session {
             true => Ok(()),
             false => {
                 let name = command.name;
-                let message = format!(
-                    "NOPERM this user has no permissions to run the '{name}' command"
-                );
+                let message =
+                    format!("NOPERM this user has no permissions to run the '{name}' command");
                 Err(Fail::Text(message.into()))
             }
         }
@@ -414,7 +413,13 @@ impl Session {
     }
 
     /// What a command needs that the mode does not allow.
-    fn needs(&self, place: usize, args: Args<'_>, database: &Database, mode: Mode<'_>) -> Option<Step> {
+    fn needs(
+        &self,
+        place: usize,
+        args: Args<'_>,
+        database: &Database,
+        mode: Mode<'_>,
+    ) -> Option<Step> {
         let command = &COMMANDS[place];
         let (mut is_long, mut writes) = (command.is(flags::LONG), command.is(flags::WRITE));
         is_long |= args.count() > MANY;

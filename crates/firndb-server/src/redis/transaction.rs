@@ -42,7 +42,12 @@ pub struct Watched {
 
 impl Transaction {
     /// Adds a command.
-    pub fn push(&mut self, command: usize, args: Args<'_>, context: &Context<'_>) -> Result<(), Fail> {
+    pub fn push(
+        &mut self,
+        command: usize,
+        args: Args<'_>,
+        context: &Context<'_>,
+    ) -> Result<(), Fail> {
         let limits = &context.app.config.limits;
         let bytes = self.bytes.len() + args.bytes();
         let spans = self.spans.len() + args.count();

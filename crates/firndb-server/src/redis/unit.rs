@@ -255,7 +255,11 @@ impl<'s, 'a> Unit<'s, 'a> {
         if let ([(key, Pending::Put { value, expires })], []) =
             (&self.pending[..], &self.conditions[..])
         {
-            store.put_with(key, value, WriteOptions::new().expiry(expires.map_or(Expiry::Never, Expiry::At)))?;
+            store.put_with(
+                key,
+                value,
+                WriteOptions::new().expiry(expires.map_or(Expiry::Never, Expiry::At)),
+            )?;
             return Ok(true);
         }
         let mut batch = Batch::new();

@@ -93,9 +93,8 @@ pub fn info(_: &mut Session, context: &Context<'_>, args: Args<'_>, out: &mut Ou
         || args.from(1).any(|word| {
             [&b"all"[..], b"default", b"everything"].iter().any(|a| word.eq_ignore_ascii_case(a))
         });
-    let is_wanted = |name: &str| {
-        all || args.from(1).any(|word| word.eq_ignore_ascii_case(name.as_bytes()))
-    };
+    let is_wanted =
+        |name: &str| all || args.from(1).any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
     let sections = SECTIONS.iter().filter(|(name, _)| is_wanted(name));
     let texts: Vec<_> =
         sections.map(|(name, write)| format!("# {name}\r\n{}", write(context))).collect();
@@ -129,8 +128,10 @@ fn memory(_: &Context<'_>) -> String {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
     let bytes = pages.unwrap_or(0) * 4096;
-    format!("used_memory:{bytes}\r\nused_memory_rss:{bytes}\r\nmaxmemory:0\r\n\
-             maxmemory_policy:noeviction\r\n")
+    format!(
+        "used_memory:{bytes}\r\nused_memory_rss:{bytes}\r\nmaxmemory:0\r\n\
+             maxmemory_policy:noeviction\r\n"
+    )
 }
 
 fn persistence(_: &Context<'_>) -> String {

@@ -76,7 +76,10 @@ fn keys_of(command: &Command, count: usize) -> impl Iterator<Item = usize> + use
     let last = if last < 0 { count as i64 + i64::from(last) } else { i64::from(last) };
     let step = usize::try_from(step).unwrap_or(1).max(1);
     let positions = i64::from(first)..=last;
-    positions.step_by(step).filter(move |_| first > 0).filter_map(move |n| usize::try_from(n).ok().filter(|n| *n < count))
+    positions
+        .step_by(step)
+        .filter(move |_| first > 0)
+        .filter_map(move |n| usize::try_from(n).ok().filter(|n| *n < count))
 }
 
 /// The number of keys among `count` arguments.
@@ -113,8 +116,7 @@ fn describe(command: &Command, out: &mut Out) {
 
 fn document(command: &Command, out: &mut Out) {
     out.bulk(command.name.as_bytes());
-    let facts =
-        [("summary", command.summary), ("since", command.since), ("group", command.group)];
+    let facts = [("summary", command.summary), ("since", command.since), ("group", command.group)];
     out.map(facts.len());
     for (name, value) in facts {
         out.bulk(name.as_bytes());

@@ -68,7 +68,8 @@ impl<'a> Options<'a> {
             match name {
                 b"COUNT" => {
                     let count = int(value)?;
-                    options.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(Fail::Syntax)?;
+                    options.count =
+                        usize::try_from(count).ok().filter(|n| *n > 0).ok_or(Fail::Syntax)?;
                 }
                 b"MATCH" => options.pattern = value,
                 b"TYPE" => options.is_string = value.eq_ignore_ascii_case(b"string"),

@@ -269,12 +269,24 @@ mod tests {
     #[test]
     fn ranges_are_those_of_redis() {
         let cases = [
-            (0, 3, "This"), (-3, -1, "ing"), (0, -1, "This is a string"), (10, 100, "string"),
-            (-100, 3, "This"), (5, 3, ""), (-1, -5, ""), (i64::MIN, i64::MAX, "This is a string"),
-            (16, 20, ""), (-5, -100, ""), (0, i64::MIN, "T"),
+            (0, 3, "This"),
+            (-3, -1, "ing"),
+            (0, -1, "This is a string"),
+            (10, 100, "string"),
+            (-100, 3, "This"),
+            (5, 3, ""),
+            (-1, -5, ""),
+            (i64::MIN, i64::MAX, "This is a string"),
+            (16, 20, ""),
+            (-5, -100, ""),
+            (0, i64::MIN, "T"),
         ];
         for (start, end, expected) in cases {
-            assert_eq!(range(b"This is a string", start, end), expected.as_bytes(), "{start} {end}");
+            assert_eq!(
+                range(b"This is a string", start, end),
+                expected.as_bytes(),
+                "{start} {end}"
+            );
         }
         assert_eq!(range(b"", 0, -1), b"");
         assert_eq!(range(b"", i64::MIN, i64::MIN), b"");

@@ -1,7 +1,9 @@
 //! The table of commands.
 
 use super::flags::{ADMIN, FAST, LONG, NO_AUTH, NO_MULTI, READ, WRITE};
-use super::{Command, Run, connection, counters, expiry, info, keys, list, scan, strings, uppercase};
+use super::{
+    Command, Run, connection, counters, expiry, info, keys, list, scan, strings, uppercase,
+};
 
 /// A row of the table.
 macro_rules! command {

@@ -111,7 +111,9 @@ fn hello_has_all_that_clients_look_for() {
     assert!(three.ends_with(end), "{three}");
     assert_eq!(raw.call(&["CLIENT", "GETNAME"]), "$2\r\nme\r\n");
     assert_eq!(raw.call(&["CLIENT", "SETINFO", "LIB-NAME", "x"]), "+OK\r\n");
-    assert!(raw.call(&["CLIENT", "INFO"]).contains("name=me age=0 db=0 multi=-1 resp=3 lib-name=x"));
+    assert!(
+        raw.call(&["CLIENT", "INFO"]).contains("name=me age=0 db=0 multi=-1 resp=3 lib-name=x")
+    );
     let info = raw.call(&["INFO"]);
     assert!(info.starts_with("=") && info.contains("txt:# Server\r\nredis_version:7.0.15\r\n"));
     assert!(info.contains("loading:0\r\n") && info.contains("role:master\r\n"));

@@ -88,8 +88,23 @@ impl Random {
 
     fn integer(&mut self) -> Vec<u8> {
         let fixed = [
-            "0", "1", "-1", "10", "-7", "100", "9223372036854775807", "-9223372036854775808",
-            "9223372036854775808", "+1", " 1", "01", "1.5", "", "x", "-0", "1e3",
+            "0",
+            "1",
+            "-1",
+            "10",
+            "-7",
+            "100",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "9223372036854775808",
+            "+1",
+            " 1",
+            "01",
+            "1.5",
+            "",
+            "x",
+            "-0",
+            "1e3",
         ];
         match self.below(3) {
             0 => self.one_of(&fixed).into(),
@@ -99,8 +114,27 @@ impl Random {
 
     fn float(&mut self) -> Vec<u8> {
         let fixed = [
-            "0.1", "-0.1", "3.0e3", "1e20", "1e-20", "inf", "-inf", "nan", "0x1p3", "1e400", ".5",
-            "5.", "1e4932", "-1e-17", "123456789.123456789", "x", " 1", "1 ", "", "0.3", "1e19",
+            "0.1",
+            "-0.1",
+            "3.0e3",
+            "1e20",
+            "1e-20",
+            "inf",
+            "-inf",
+            "nan",
+            "0x1p3",
+            "1e400",
+            ".5",
+            "5.",
+            "1e4932",
+            "-1e-17",
+            "123456789.123456789",
+            "x",
+            " 1",
+            "1 ",
+            "",
+            "0.3",
+            "1e19",
         ];
         match self.below(3) {
             0 => format!("{}.{}", self.below(100_000) as i64 - 50_000, self.next()).into_bytes(),
@@ -123,7 +157,9 @@ impl Random {
         let fixed = match unit {
             "EX" => ["1000", "86400", "0", "-1", "9223372036854775", "x", "9223372036854775807"],
             "PX" => ["1000000", "86400000", "0", "-5", "9223372036854775807", "1.5", ""],
-            "EXAT" => ["4000000000", "5000000000", "0", "-1", "9223372036854776", "x", "99999999999"],
+            "EXAT" => {
+                ["4000000000", "5000000000", "0", "-1", "9223372036854776", "x", "99999999999"]
+            }
             _ => ["4000000000000", "5000000000500", "0", "-1", "9223372036854775807", "x", "1e9"],
         };
         self.one_of(&fixed).into()
@@ -149,7 +185,8 @@ impl Random {
         match name {
             "SET" => {
                 words.extend([self.key(), self.value()]);
-                (0..self.below(4) / 2 * (1 + self.below(2))).for_each(|_| self.option(&mut words, true));
+                (0..self.below(4) / 2 * (1 + self.below(2)))
+                    .for_each(|_| self.option(&mut words, true));
             }
             "GETEX" => {
                 words.push(self.key());
@@ -202,12 +239,62 @@ impl Random {
 
 /// Names of commands; frequent ones several times.
 const NAMES: [&str; 56] = [
-    "GET", "GET", "GET", "GET", "SET", "SET", "SET", "SET", "SETNX", "SETEX", "PSETEX", "GETSET",
-    "GETDEL", "GETEX", "GETEX", "GETRANGE", "SUBSTR", "APPEND", "STRLEN", "MGET", "MGET", "MSET",
-    "MSET", "MSETNX", "EXISTS", "DEL", "DEL", "UNLINK", "TOUCH", "TYPE", "EXPIRE", "PEXPIRE",
-    "EXPIREAT", "PEXPIREAT", "EXPIRETIME", "PEXPIRETIME", "TTL", "PTTL", "PERSIST", "INCR", "INCR",
-    "DECR", "INCRBY", "DECRBY", "INCRBYFLOAT", "INCRBYFLOAT", "PING", "ECHO", "NOSUCH", "WAIT",
-    "MULTI", "EXEC", "EXEC", "DISCARD", "UNWATCH", "APPEND",
+    "GET",
+    "GET",
+    "GET",
+    "GET",
+    "SET",
+    "SET",
+    "SET",
+    "SET",
+    "SETNX",
+    "SETEX",
+    "PSETEX",
+    "GETSET",
+    "GETDEL",
+    "GETEX",
+    "GETEX",
+    "GETRANGE",
+    "SUBSTR",
+    "APPEND",
+    "STRLEN",
+    "MGET",
+    "MGET",
+    "MSET",
+    "MSET",
+    "MSETNX",
+    "EXISTS",
+    "DEL",
+    "DEL",
+    "UNLINK",
+    "TOUCH",
+    "TYPE",
+    "EXPIRE",
+    "PEXPIRE",
+    "EXPIREAT",
+    "PEXPIREAT",
+    "EXPIRETIME",
+    "PEXPIRETIME",
+    "TTL",
+    "PTTL",
+    "PERSIST",
+    "INCR",
+    "INCR",
+    "DECR",
+    "INCRBY",
+    "DECRBY",
+    "INCRBYFLOAT",
+    "INCRBYFLOAT",
+    "PING",
+    "ECHO",
+    "NOSUCH",
+    "WAIT",
+    "MULTI",
+    "EXEC",
+    "EXEC",
+    "DISCARD",
+    "UNWATCH",
+    "APPEND",
 ];
 
 /// Connections to both servers.
@@ -225,7 +312,9 @@ impl Both {
 
     /// Sends commands at once and compares the replies.
     fn compare(&mut self, commands: &[Vec<Vec<u8>>]) {
-        let words = |c: &Vec<Vec<u8>>| c.iter().map(|w| w[..w.len().min(40)].escape_ascii().to_string()).collect::<Vec<_>>();
+        let words = |c: &Vec<Vec<u8>>| {
+            c.iter().map(|w| w[..w.len().min(40)].escape_ascii().to_string()).collect::<Vec<_>>()
+        };
         self.log.extend(commands.iter().map(|c| words(c).join(" ")));
         let bytes: Vec<u8> = commands
             .iter()
@@ -273,7 +362,9 @@ fn is_same(name: &[u8], ours: &[u8], theirs: &[u8]) -> bool {
             let ended = |line: &[u8]| [line, b"\n"].concat();
             let pairs = ours.iter().zip(&theirs);
             return ours.len() == theirs.len()
-                && pairs.into_iter().all(|(a, b)| a == b || is_same(b"PTTL", &ended(a), &ended(b)));
+                && pairs
+                    .into_iter()
+                    .all(|(a, b)| a == b || is_same(b"PTTL", &ended(a), &ended(b)));
         }
         _ => 0,
     };
@@ -318,7 +409,8 @@ fn random_commands_have_the_replies_of_redis() {
         }
         both.compare(&[vec![b"DISCARD".to_vec()]]);
         both.compare(&[vec![b"DBSIZE".to_vec()]]);
-        let pattern = random.one_of(&["*", "key:*", "?", "[a-c]", "Key\\[1\\]\\*", "nothing", "*e*"]);
+        let pattern =
+            random.one_of(&["*", "key:*", "?", "[a-c]", "Key\\[1\\]\\*", "nothing", "*e*"]);
         both.compare_sets(&["KEYS", pattern]);
         both.compare_sets(&["SCAN", "0", "COUNT", "1000", "MATCH", pattern]);
         both.compare_sets(&["SCAN", "0", "COUNT", "100000", "TYPE", "string"]);

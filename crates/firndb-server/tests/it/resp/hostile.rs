@@ -28,7 +28,10 @@ fn what_is_no_command_is_answered_and_the_connection_closed() {
         ("*1\r\n$99999999999\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
         ("*1\r\n$-1\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
         ("GET \"a\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n"),
-        ("PING\r\n*1\r\n$4\r\nPING\r\n*2\r\nx", "+PONG\r\n+PONG\r\n-ERR Protocol error: expected '$', got 'x'\r\n"),
+        (
+            "PING\r\n*1\r\n$4\r\nPING\r\n*2\r\nx",
+            "+PONG\r\n+PONG\r\n-ERR Protocol error: expected '$', got 'x'\r\n",
+        ),
     ];
     for (bytes, expected) in cases {
         assert_eq!(last_words(&server, bytes.as_bytes()), expected, "{bytes:?}");
@@ -48,8 +51,22 @@ fn random_bytes_never_stop_the_server() {
         config.redis.idle_seconds = 0.2;
     });
     let pieces: [&[u8]; 16] = [
-        b"*", b"$", b"\r\n", b"1", b"3", b"-1", b"GET", b"SET", b"a", b"\0", b"\xff", b"\"", b" ",
-        b"*3\r\n$3\r\nSET\r\n", b"$1\r\na\r\n", b"99999999999999999999",
+        b"*",
+        b"$",
+        b"\r\n",
+        b"1",
+        b"3",
+        b"-1",
+        b"GET",
+        b"SET",
+        b"a",
+        b"\0",
+        b"\xff",
+        b"\"",
+        b" ",
+        b"*3\r\n$3\r\nSET\r\n",
+        b"$1\r\na\r\n",
+        b"99999999999999999999",
     ];
     let mut state = 1u64;
     let mut next = || {

@@ -64,7 +64,8 @@ impl Raw {
         self.reader.read_until(b'\n', out).unwrap();
         let line = &out[start..];
         assert!(line.ends_with(b"\r\n"), "cut off: {:?}", String::from_utf8_lossy(line));
-        let length = || std::str::from_utf8(&line[1..line.len() - 2]).unwrap().parse::<i64>().unwrap();
+        let length =
+            || std::str::from_utf8(&line[1..line.len() - 2]).unwrap().parse::<i64>().unwrap();
         let (bytes, elements) = match line[0] {
             b'$' | b'=' => (length() + 2, 0),
             b'*' | b'~' => (0, length()),

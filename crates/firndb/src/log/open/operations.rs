@@ -1,6 +1,5 @@
 //! Reading and writing single keys and batches: the methods of [`LogStore`] for them.
 
-use crate::{Error, Result};
 use crate::log::expiry::{Entry, Expiry, Lifetime, Versioned};
 use crate::log::open::store::LogStore;
 use crate::log::options::WriteOptions;
@@ -9,6 +8,7 @@ use crate::log::read::scan_from::{self, ScanPage};
 use crate::log::write::batch::{Batch, write_batch, write_batch_if};
 use crate::log::write::put;
 use crate::log::write::update::{self, Update};
+use crate::{Error, Result};
 
 /// Reading.
 impl LogStore {

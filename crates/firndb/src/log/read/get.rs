@@ -1,9 +1,9 @@
 //! Gets: a search in the index and one read of the record.
 
-use crate::{Error, Result};
 use crate::log::expiry::Entry;
 use crate::log::state::lookup::{GROUP, Lookup, entry_at, prefetch_all};
 use crate::log::state::shared::Shared;
+use crate::{Error, Result};
 
 /// Calls `read` with the value of a key: see `LogStore::get_with`.
 #[inline]
