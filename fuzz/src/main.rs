@@ -19,6 +19,7 @@ mod mutate;
 mod partition;
 mod place;
 mod query;
+mod redis;
 mod segment;
 mod table;
 
@@ -34,7 +35,7 @@ struct Target {
     mutate: fn(&mut Rng, &mut [u8], usize, usize) -> usize,
 }
 
-const TARGETS: [Target; 8] = [
+const TARGETS: [Target; 9] = [
     Target { name: "query", run: query::run, mutate: mutate::plain },
     Target { name: "request", run: firndb_server::fuzzing::request, mutate: mutate::plain },
     Target { name: "partition", run: partition::run, mutate: frozen::mutate },
@@ -43,6 +44,7 @@ const TARGETS: [Target; 8] = [
     Target { name: "segment", run: log::run_segment, mutate: segment::mutate },
     Target { name: "hint", run: log::run_auxiliary, mutate: frozen::mutate },
     Target { name: "manifest", run: manifest::run, mutate: manifest::mutate },
+    Target { name: "redis", run: redis::run, mutate: mutate::plain },
 ];
 
 static TARGET: LazyLock<&Target> = LazyLock::new(|| {

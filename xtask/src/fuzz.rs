@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Targets, and the golden files that each starts from: folders and suffixes of names.
-const TARGETS: [(&str, &[(&str, &str)]); 8] = [
+const TARGETS: [(&str, &[(&str, &str)]); 9] = [
     ("query", &[]),
     ("request", &[]),
     ("partition", &[("", ".part.firn"), ("index/collection", ".part.firn")]),
@@ -22,6 +22,15 @@ const TARGETS: [(&str, &[(&str, &str)]); 8] = [
     ("segment", &[("log", ".log"), ("index/log", ".log")]),
     ("hint", &[("log", ".hint"), ("log", ".firn"), ("index/log", ".hint")]),
     ("manifest", &[("", ".json")]),
+    ("redis", &[]),
+];
+
+/// Seeds of the target `redis`: the length of the pieces, then a stream of commands.
+const STREAMS: [&str; 4] = [
+    "\x03*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n*3\r\n$3\r\nSET\r\n$0\r\n\r\n$2\r\n\r\n\r\n",
+    "\x01get \"a\\x20b\\n\" 'it\\'s'\r\n\r\nPING\n*0\r\n",
+    "\x05*2\r\n$5\r\na*[b]\r\n$2\r\nab\r\n*2\r\n$6\r\n-1.5e3\r\n$5\r\n0x1p3\r\n",
+    "\x02*1\r\n$99999\r\n",
 ];
 
 /// Seeds of the target `request`: the target of a request, and the values of headers, one per line.
@@ -197,6 +206,11 @@ fn seeds(target: &str) -> Result<PathBuf, String> {
         let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         for (n, query) in questions(&text).iter().enumerate() {
             fs::write(to.join(n.to_string()), query).map_err(|e| format!("a seed: {e}"))?;
+        }
+    }
+    if target == "redis" {
+        for (n, stream) in STREAMS.iter().enumerate() {
+            fs::write(to.join(n.to_string()), stream).map_err(|e| format!("a seed: {e}"))?;
         }
     }
     Ok(to)

@@ -19,7 +19,7 @@ struct Proof {
     needs: fn() -> Outcome,
 }
 
-const PROOFS: [Proof; 7] = [
+const PROOFS: [Proof; 8] = [
     Proof {
         name: "log",
         what: "power cuts, faults, random work, damage, kills and histories of the log",
@@ -85,6 +85,16 @@ const PROOFS: [Proof; 7] = [
         args: &["-p", "firndb-cli", "--test", "cli", "catalog_proof"],
         sizes: &[("FIRNDB_CATALOG_ROUNDS", "3000")],
         needs: || Ok(()),
+    },
+    Proof {
+        name: "redis",
+        what: "random commands of the Redis protocol, compared with Redis",
+        args: &["-p", "firndb-server", "--test", "server", "random_commands"],
+        sizes: &[("FIRNDB_REDIS_COMMANDS", "100000")],
+        needs: || match is_on_path("redis-server") {
+            true => Ok(()),
+            false => Err("`redis-server` is not on PATH".to_string()),
+        },
     },
 ];
 

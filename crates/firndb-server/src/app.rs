@@ -10,7 +10,7 @@ use firndb::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// What all connections share.
 pub struct App {
@@ -93,6 +93,12 @@ impl Deadline {
     }
 }
 
+/// The right to run a query; dropping it lets another one run.
+pub struct Permits {
+    _admitted: OwnedSemaphorePermit,
+    _running: OwnedSemaphorePermit,
+}
+
 /// Cancels the work of a request whose task is dropped.
 struct CancelOnDrop(Arc<AtomicBool>);
 
@@ -162,25 +168,14 @@ impl App {
         limit: Duration,
         work: impl FnOnce(Deadline) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let cancelled = Arc::new(AtomicBool::new(false));
-        let guard = CancelOnDrop(cancelled.clone());
-        let deadline = Deadline { at: Instant::now() + limit, cancelled };
-        let Ok(admitted) = self.admitted.clone().try_acquire_owned() else {
-            self.metrics.queries_refused.inc();
-            let message = "too many queries are waiting: try again later";
-            return Err(Error::new(ErrorKind::Failed, message));
-        };
-        let running = tokio::time::timeout(limit, self.running.clone().acquire_owned()).await;
-        let Ok(Ok(running)) = running else {
-            let message = "the query exceeded its deadline before it could begin";
-            return Err(Error::new(ErrorKind::Cancelled, message));
-        };
+        let (permits, deadline) = self.admit_for(limit).await?;
+        let guard = CancelOnDrop(deadline.cancelled.clone());
         let before = self.before_work.get().cloned();
         let cancelled = deadline.cancelled.clone();
         let counts = self.metrics.queries_cancelled.clone();
         let task = tokio::task::spawn_blocking(move || {
             // The permits are held until the work ends, even if nobody waits for it.
-            let _permits = (admitted, running);
+            let _permits = permits;
             if let Some(call) = before {
                 call();
             }
@@ -201,6 +196,27 @@ impl App {
             self.metrics.panics.inc();
             Err(Error::new(ErrorKind::Failed, PANICKED))
         })
+    }
+
+    /// Permits for a query that the caller runs, and its deadline. Errors are those of
+    /// [`App::work`].
+    pub async fn admit(&self) -> Result<(Permits, Deadline)> {
+        self.admit_for(duration(self.config.limits.query_seconds)).await
+    }
+
+    async fn admit_for(&self, limit: Duration) -> Result<(Permits, Deadline)> {
+        let deadline = Deadline { at: Instant::now() + limit, cancelled: Arc::default() };
+        let Ok(admitted) = self.admitted.clone().try_acquire_owned() else {
+            self.metrics.queries_refused.inc();
+            let message = "too many queries are waiting: try again later";
+            return Err(Error::new(ErrorKind::Failed, message));
+        };
+        let running = tokio::time::timeout(limit, self.running.clone().acquire_owned()).await;
+        let Ok(Ok(running)) = running else {
+            let message = "the query exceeded its deadline before it could begin";
+            return Err(Error::new(ErrorKind::Cancelled, message));
+        };
+        Ok((Permits { _admitted: admitted, _running: running }, deadline))
     }
 
     /// Runs `work` of administration in a thread where it may block: without a deadline, and

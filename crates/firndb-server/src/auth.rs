@@ -108,6 +108,29 @@ impl Tokens {
         !self.tokens.is_empty()
     }
 
+    /// What a client may do that has sent a token or none, and may have presented a certificate;
+    /// `None` if it needs a token that is known.
+    pub fn role_of(
+        &self,
+        tls: Option<&config::Tls>,
+        has_certificate: bool,
+        token: Option<&[u8]>,
+    ) -> Option<Role> {
+        let by_certificate = tls.filter(|_| has_certificate).map(|tls| {
+            // Without tokens a certificate that was verified is enough for everything.
+            let all = if self.is_required() { Role::Read } else { Role::Admin };
+            tls.client_role.unwrap_or(all)
+        });
+        match token {
+            _ if !self.is_required() => Some(by_certificate.unwrap_or(Role::Admin)),
+            None => by_certificate,
+            Some(token) => {
+                let role = self.role(token)?;
+                Some(by_certificate.map_or(role, |other| role.max(other)))
+            }
+        }
+    }
+
     /// The highest role of a token; `None` if it is unknown.
     pub fn role(&self, token: &[u8]) -> Option<Role> {
         let hash = blake3::hash(token);

@@ -1,4 +1,5 @@
-//! `firn-serve`: serves log stores, tables, collections and names of catalogs over HTTP.
+//! `firn-serve`: serves log stores, tables, collections and names of catalogs over HTTP, and log
+//! stores and tables over the Redis protocol.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -6,6 +7,7 @@
 //! | [`stores`] | the open stores by name; opening, adding and removing |
 //! | [`net`] | listeners: limits on connections, TLS, slow clients |
 //! | [`http`] | the HTTP interface: routes, requests, responses |
+//! | [`redis`] | the Redis protocol |
 //! | [`auth`] | tokens and roles |
 //! | [`memory`] | the limit on all bodies together |
 //! | [`metrics`] | counters, and the figures of all stores for Prometheus |
@@ -28,6 +30,7 @@ pub mod logging;
 pub mod memory;
 pub mod metrics;
 pub mod net;
+pub mod redis;
 pub mod stores;
 
 mod run;

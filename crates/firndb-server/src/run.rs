@@ -5,12 +5,12 @@ use crate::auth::Tokens;
 use crate::config::{Config, duration};
 use crate::http::Http;
 use crate::net::{Gate, Listener, ServerTls};
+use crate::redis::Redis;
 use crate::stores::Entry;
 use crate::{logging, stores};
 use firndb::{Error, ErrorKind, Result};
 use sd_notify::NotifyState;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
@@ -79,6 +79,7 @@ fn runtime(config: &Config) -> Result<Runtime> {
 pub struct Server {
     app: Arc<App>,
     http: SocketAddr,
+    redis: Option<SocketAddr>,
     tls: Option<Arc<ServerTls>>,
     drain: watch::Sender<bool>,
     listeners: Vec<JoinHandle<()>>,
@@ -93,18 +94,31 @@ impl Server {
         let gate = Gate::new(limits.connections, limits.connections_per_address);
         let tls = app.config.tls.as_ref().map(ServerTls::load).transpose()?.map(Arc::new);
         let (drain, draining) = watch::channel(false);
-        let listener = bind(app.config.http.address).await?;
-        let http = listener.local_addr().map_err(|e| Error::io("listen", Path::new(""), e))?;
-        let listener = Listener::new(app.clone(), listener, gate, tls.clone());
+        let (listener, http) = bind(app.config.http.address).await?;
+        let listener = Listener::new(app.clone(), listener, gate.clone(), tls.clone());
         let protocol = Arc::new(Http::new(app.clone()));
-        let listeners = vec![tokio::spawn(listener.run(protocol, draining))];
+        let mut listeners = vec![tokio::spawn(listener.run(protocol, draining.clone()))];
         tracing::info!(address = %http, tls = tls.is_some(), "listening for HTTP");
-        Ok(Server { app, http, tls, drain, listeners })
+        let mut redis = None;
+        if let Some(address) = app.config.redis.address {
+            let (listener, address) = bind(address).await?;
+            let listener = Listener::new(app.clone(), listener, gate, tls.clone());
+            let protocol = Arc::new(Redis::new(app.clone(), address.port()));
+            listeners.push(tokio::spawn(listener.run(protocol, draining)));
+            tracing::info!(%address, tls = tls.is_some(), "listening for Redis");
+            redis = Some(address);
+        }
+        Ok(Server { app, http, redis, tls, drain, listeners })
     }
 
     /// The address of the HTTP interface.
     pub fn http_address(&self) -> SocketAddr {
         self.http
+    }
+
+    /// The address of the Redis interface, if it is on.
+    pub fn redis_address(&self) -> Option<SocketAddr> {
+        self.redis
     }
 
     /// What all connections share.
@@ -251,11 +265,12 @@ impl Signals {
     }
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|e| {
-        let message = format!("cannot listen on {address}: {e}");
-        Error::new(ErrorKind::Io, message)
-    })
+/// Listens at an address. Also returns the address with the port that the system chose.
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    let failed = |e| Error::new(ErrorKind::Io, format!("cannot listen on {address}: {e}"));
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
 }
 
 fn open_all(app: &App) -> Result<()> {

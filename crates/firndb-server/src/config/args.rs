@@ -50,6 +50,9 @@ pub struct Args {
     /// The address of the HTTP interface [default: 127.0.0.1:7070].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub http: Option<SocketAddr>,
+    /// Also serve log stores and tables over the Redis protocol, at this address.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub redis: Option<SocketAddr>,
     /// A file with tokens of a role (read, write or admin), one per line. May be repeated.
     /// Tokens are also taken from FIRNDB_READ_TOKEN, FIRNDB_WRITE_TOKEN and FIRNDB_ADMIN_TOKEN.
     #[arg(long = "token-file", value_name = "ROLE=FILE")]
@@ -133,6 +136,7 @@ impl Args {
         self.apply_security(config)?;
         let http = &mut config.http;
         http.address = self.http.unwrap_or(http.address);
+        config.redis.address = self.redis.or(config.redis.address);
         http.cors_origins.extend(self.cors_origins.iter().cloned());
         http.hosts.extend(self.hosts.iter().cloned());
         if self.bsdb_compat.is_some() {

@@ -121,12 +121,19 @@ impl Limits {
             ("handshake_seconds", self.handshake_seconds),
             ("drain_seconds", self.drain_seconds),
         ];
-        match seconds.iter().find(|(_, s)| !(0.001..=LONGEST).contains(s)) {
-            None => Ok(()),
-            Some((name, seconds)) => Err(Error::invalid(format!(
-                "limits.{name} is {seconds}: it must be from 0.001 to {LONGEST}"
-            ))),
-        }
+        seconds.iter().try_for_each(|(name, seconds)| {
+            check_seconds(&format!("limits.{name}"), *seconds, 0.001)
+        })
+    }
+}
+
+/// An error unless an option is a number of seconds of at least `least`.
+pub(super) fn check_seconds(name: &str, seconds: f64, least: f64) -> Result<()> {
+    match (least..=LONGEST).contains(&seconds) {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "{name} is {seconds}: it must be from {least} to {LONGEST}"
+        ))),
     }
 }
 

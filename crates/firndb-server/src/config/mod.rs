@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 pub struct Config {
     /// The HTTP interface.
     pub http: Http,
+    /// The Redis interface.
+    pub redis: Redis,
     /// Certificates; `None` serves plain text.
     pub tls: Option<Tls>,
     /// Who may do what.
@@ -69,6 +71,21 @@ impl Default for Http {
         let (cors_origins, hosts) = (Vec::new(), Vec::new());
         Http { address, cors_origins, hosts, bsdb_prefix: None, bsdb_store: None }
     }
+}
+
+/// The Redis interface.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Redis {
+    /// Where to listen; without it the interface is off. Port 0 lets the system choose one.
+    pub address: Option<SocketAddr>,
+    /// The stores that `SELECT 0`, `SELECT 1`, ... choose; by default the log stores, the tables
+    /// and the names of catalogs, each in the order of their names.
+    pub databases: Vec<String>,
+    /// Allows FLUSHDB, which removes all keys of a log store, to clients with the role `admin`.
+    pub flushdb: bool,
+    /// Seconds after which a connection without commands is closed; 0 is never.
+    pub idle_seconds: f64,
 }
 
 /// Certificates, in PEM files. They are read again on SIGHUP.
@@ -281,7 +298,25 @@ impl Config {
         }
         self.limits.check()?;
         self.http.cors_origins.iter().try_for_each(|origin| check_origin(origin))?;
+        self.check_redis()?;
         self.check_address(self.http.address)
+    }
+
+    fn check_redis(&self) -> Result<()> {
+        let redis = &self.redis;
+        limits::check_seconds("redis.idle_seconds", redis.idle_seconds, 0.0)?;
+        let known = |name: &String| {
+            let (logs, tables) = (self.logs.contains_key(name), self.tables.contains_key(name));
+            logs || tables || self.catalogs.contains_key(name)
+        };
+        if let Some(name) = redis.databases.iter().find(|name| !known(name)) {
+            let message = format!(
+                "redis.databases names `{name}`, which is no log store, no table and no name of a \
+                 catalog"
+            );
+            return Err(Error::invalid(message));
+        }
+        redis.address.map_or(Ok(()), |address| self.check_address(address))
     }
 
     /// Whether clients need a token or a certificate.

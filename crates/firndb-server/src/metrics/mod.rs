@@ -41,6 +41,8 @@ pub struct Metrics {
     pub slow_requests: Counter,
     /// Requests that failed because of a bug.
     pub panics: Counter,
+    /// The Redis interface.
+    pub redis: crate::redis::Metrics,
 }
 
 /// Labels of a counter of requests. They have few values: no key, and no name that a client chose.
@@ -110,8 +112,11 @@ impl Default for Metrics {
 impl Metrics {
     /// Counters at 0.
     pub fn new() -> Metrics {
+        let mut registry = Registry::with_prefix("firndb");
+        let redis = crate::redis::Metrics::register(&mut registry);
         let mut metrics = Metrics {
-            registry: Registry::default(),
+            registry,
+            redis,
             started: Instant::now(),
             requests: Family::default(),
             durations: Family::new_with_constructor(histogram as fn() -> Histogram),
@@ -130,7 +135,7 @@ impl Metrics {
     }
 
     fn register(&mut self) {
-        let mut registry = Registry::with_prefix("firndb");
+        let registry = &mut self.registry;
         registry.register("http_requests", "Requests by route and status", self.requests.clone());
         registry.register(
             "http_request_duration_seconds",
@@ -176,7 +181,6 @@ impl Metrics {
         );
         let open = self.connections_open.clone();
         registry.register("connections_open", "Connections that are open", open);
-        self.registry = registry;
     }
 
     /// Counts a request.

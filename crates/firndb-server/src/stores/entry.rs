@@ -102,6 +102,7 @@ pub enum TableHandle {
 }
 
 /// A table of any kind.
+#[derive(Clone, Copy)]
 pub enum TableRef<'a> {
     /// One file.
     Exact(&'a Table),

@@ -17,6 +17,7 @@ mod process;
 mod query;
 mod query_hostile;
 mod raw;
+mod resp;
 mod scan;
 mod security;
 mod slow;
