@@ -13,6 +13,8 @@ pub enum Input {
     Ndjson,
     /// Bytes, as docs/server.md describes them for each route.
     Binary,
+    /// The text of a query, or of a condition.
+    Text,
 }
 
 impl Input {
@@ -21,6 +23,7 @@ impl Input {
             Input::Json => "application/json",
             Input::Ndjson => "application/x-ndjson",
             Input::Binary => "application/octet-stream",
+            Input::Text => "text/plain",
         }
     }
 
@@ -99,6 +102,9 @@ mod tests {
         assert_eq!(of("Application/JSON; charset=utf-8"), Some(Input::Json));
         assert_eq!(of("application/octet-stream"), Some(Input::Binary));
         assert_eq!(of("application/x-ndjson"), None);
+        assert_eq!(of("text/plain"), None);
+        let text = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("Text/plain;x"))]);
+        assert_eq!(Input::of(&text, &[Input::Json, Input::Text]).ok(), Some(Input::Text));
         assert_eq!(of("application/x-www-form-urlencoded"), Some(Input::Json));
         assert_eq!(of(""), None);
     }

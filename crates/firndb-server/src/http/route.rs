@@ -111,14 +111,10 @@ impl Verb {
             Verb::Mput | Verb::Backup => kind == Kind::Log,
             Verb::Compact => kind != Kind::Table,
             Verb::Verify => true,
-            verb => verb.is_query() && kind == Kind::Collection,
+            Verb::Search | Verb::Count | Verb::Facets | Verb::Group | Verb::Explain => {
+                kind == Kind::Collection
+            }
         }
-    }
-
-    /// Whether the verb is a query of a collection.
-    pub fn is_query(self) -> bool {
-        use Verb::{Count, Explain, Facets, Group, Search};
-        matches!(self, Search | Count | Facets | Group | Explain)
     }
 
     /// Who may use the verb.

@@ -60,28 +60,28 @@ pub fn serve_sample(configure: impl FnOnce(&mut Config)) -> TestServer {
 
 impl TestServer {
     /// Sends a JSON body, which may be malformed, to a verb of the collection `c`.
-    pub fn send(&self, verb: &str, body: impl Into<Vec<u8>>) -> Response {
+    pub fn send_query(&self, verb: &str, body: impl Into<Vec<u8>>) -> Response {
         let url = self.url(&format!("/v1/collections/c:{verb}"));
         let request = self.client.post(url).header("content-type", "application/json");
         request.body(body.into()).send().unwrap()
     }
 
     /// The answer to a JSON request, which must succeed.
-    pub fn ask(&self, verb: &str, body: &Json) -> Json {
-        let response = self.send(verb, body.to_string());
+    pub fn query(&self, verb: &str, body: &Json) -> Json {
+        let response = self.send_query(verb, body.to_string());
         let (status, text) = (response.status(), response.text().unwrap());
         assert_eq!(status, StatusCode::OK, "{body}: {text}");
         serde_json::from_str(&text).unwrap()
     }
 
     /// The problem that a request is answered with.
-    pub fn problem(&self, verb: &str, body: impl Into<Vec<u8>>) -> Json {
-        problem(self.send(verb, body))
+    pub fn query_problem(&self, verb: &str, body: impl Into<Vec<u8>>) -> Json {
+        problem(self.send_query(verb, body))
     }
 
     /// The explanation of a problem with status 400.
     pub fn query_refused(&self, verb: &str, body: &Json) -> String {
-        let problem = self.problem(verb, body.to_string());
+        let problem = self.query_problem(verb, body.to_string());
         assert_eq!(problem["status"], 400, "{body}: {problem}");
         assert_eq!(problem["kind"], "invalid_argument");
         problem["detail"].as_str().unwrap().to_string()

@@ -20,9 +20,9 @@ fn the_forms_of_a_query_find_the_same() {
         "order": [{ "field": "price", "desc": true }],
         "limit": 3,
     });
-    let page = server.ask("search", &structured);
+    let page = server.query("search", &structured);
     assert_eq!(numbers(&page), [38, 37, 35]);
-    assert_eq!(page["hits"], server.ask("search", &json!({ "query": text }))["hits"]);
+    assert_eq!(page["hits"], server.query("search", &json!({ "query": text }))["hits"]);
     let url = server.url("/v1/collections/c:search");
     let request = server.client.post(&url).header("content-type", "text/plain");
     let plain: Json = request.body(text).send().unwrap().json().unwrap();
@@ -42,7 +42,7 @@ fn pages_follow_each_other_by_their_tokens() {
     let mut request = json!({ "query": "order by city, n desc", "count": true, "limit": 30 });
     let mut seen = Vec::new();
     loop {
-        let page = server.ask("search", &request);
+        let page = server.query("search", &request);
         assert_eq!(page["count"], 100);
         seen.extend(numbers(&page));
         match page.get("next") {
@@ -55,9 +55,9 @@ fn pages_follow_each_other_by_their_tokens() {
     sorted.sort_unstable();
     assert!(sorted.into_iter().eq(0..100));
     assert_eq!(seen[..2], [97, 94], "Bergen comes before Oslo");
-    let skipped = server.ask("search", &json!({ "order": ["n"], "skip": 95 }));
+    let skipped = server.query("search", &json!({ "order": ["n"], "skip": 95 }));
     assert_eq!(numbers(&skipped), [95, 96, 97, 98, 99]);
-    assert_eq!(numbers(&server.ask("search", &json!({}))).len(), 10, "the size of a page");
+    assert_eq!(numbers(&server.query("search", &json!({}))).len(), 10, "the size of a page");
 }
 
 #[test]
@@ -65,13 +65,13 @@ fn fields_and_payloads_are_chosen() {
     let server = serve_sample(|_| ());
     let request = json!({ "query": "n = 4 or n = 7 order by n", "fields": ["tags", "n", "tags"],
                           "payload": true });
-    let page = server.ask("search", &request);
+    let page = server.query("search", &request);
     let expected = json!([
         { "partition": "a", "doc": 4, "fields": { "tags": ["t0"], "n": 4 }, "payload": { "n": 4 } },
         { "partition": "a", "doc": 7, "fields": { "tags": ["t0"], "n": 7 }, "payload": "number 7" },
     ]);
     assert_eq!(page["hits"], expected);
-    let none = server.ask("search", &json!({ "query": "n = 4", "fields": [] }));
+    let none = server.query("search", &json!({ "query": "n = 4", "fields": [] }));
     assert_eq!(none["hits"], json!([{ "partition": "a", "doc": 4, "fields": {} }]));
     let detail = server.query_refused("search", &json!({ "fields": ["hidden"] }));
     assert!(detail.contains("field `hidden` cannot be read back"), "{detail}");
@@ -94,13 +94,13 @@ fn lines_are_those_of_the_command_line() {
     assert!(summary["summary"]["elapsed_seconds"].take().is_f64());
     let expected = json!({ "documents": 2, "count": 2, "next": null, "elapsed_seconds": null });
     assert_eq!(summary["summary"], expected);
-    let all = server.ask("search", &json!({ "query": "n < 2 order by n" }));
+    let all = server.query("search", &json!({ "query": "n < 2 order by n" }));
     assert_eq!(Json::from(lines), all["hits"]);
     let facets = json!({ "by": ["city", "n"], "top": 1 });
     let lines = send("facets", facets.clone());
-    assert_eq!(Json::from(lines), server.ask("facets", &facets)["facets"]);
+    assert_eq!(Json::from(lines), server.query("facets", &facets)["facets"]);
     let groups = json!({ "by": ["city"] });
-    assert_eq!(Json::from(send("group", groups.clone())), server.ask("group", &groups)["groups"]);
+    assert_eq!(Json::from(send("group", groups.clone())), server.query("group", &groups)["groups"]);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn arrow_streams_have_the_same_rows() {
         }
     }
     assert_eq!(n, 95);
-    let rest = server.ask("search", &json!({ "query": "n >= 5 order by n", "after": next }));
+    let rest = server.query("search", &json!({ "query": "n >= 5 order by n", "after": next }));
     assert_eq!(numbers(&rest), [95, 96, 97, 98, 99]);
     // Without matches there is a schema; without a next page no token.
     let bytes = send(&json!({ "query": "n > 1000", "fields": ["n"] })).bytes().unwrap();
@@ -153,41 +153,41 @@ fn arrow_streams_have_the_same_rows() {
 #[test]
 fn counts_facets_and_groups_are_exact() {
     let server = serve_sample(|_| ());
-    assert_eq!(server.ask("count", &json!({})), json!({ "count": 100 }));
+    assert_eq!(server.query("count", &json!({})), json!({ "count": 100 }));
     let oslo = json!({ "field": "city", "eq": "Oslo" });
-    assert_eq!(server.ask("count", &json!({ "where": oslo })), json!({ "count": 34 }));
+    assert_eq!(server.query("count", &json!({ "where": oslo })), json!({ "count": 34 }));
     let url = server.url("/v1/collections/c:count");
     let request = server.client.post(&url).header("content-type", "text/plain; charset=utf-8");
     let counted: Json = request.body("city = 'Oslo' and n < 50").send().unwrap().json().unwrap();
     assert_eq!(counted, json!({ "count": 17 }));
 
     let request = json!({ "query": "city = 'Oslo'", "by": ["city", "tags"] });
-    let facets = server.ask("facets", &request)["facets"].take();
+    let facets = server.query("facets", &request)["facets"].take();
     let city = json!({ "field": "city", "values": [{ "value": "Oslo", "count": 34 }],
                        "distinct": 1, "missing": 0 });
     let tags = json!({ "field": "tags", "values": [], "distinct": 0, "missing": 34 });
     assert_eq!(facets, json!([city, tags]));
     let request = json!({ "where": oslo, "by": ["city"], "top": 1, "disjunctive": true });
-    let facets = server.ask("facets", &request)["facets"].take();
+    let facets = server.query("facets", &request)["facets"].take();
     assert_eq!(facets[0]["distinct"], 2);
     assert_eq!(facets[0]["values"].as_array().unwrap().len(), 1);
 
     let request = json!({ "by": ["city"], "aggregates": ["n"] });
-    let groups = server.ask("group", &request);
+    let groups = server.query("group", &request);
     assert_eq!(groups["total"], 3);
     let bergen = json!({ "key": { "city": "Bergen" }, "count": 33, "aggregates": { "n": {
         "count": 33, "min": 1, "max": 97, "sum": 1617, "avg": 49.0
     } } });
     assert!(groups["groups"].as_array().unwrap().contains(&bergen), "{groups}");
-    let largest = server.ask("group", &json!({ "by": ["city"], "top": 1 }));
+    let largest = server.query("group", &json!({ "by": ["city"], "top": 1 }));
     assert_eq!((&largest["total"], &largest["groups"][0]["count"]), (&json!(3), &json!(34)));
-    assert_eq!(server.ask("group", &json!({}))["groups"][0]["count"], 100);
+    assert_eq!(server.query("group", &json!({}))["groups"][0]["count"], 100);
 }
 
 #[test]
 fn explain_reports_the_plan() {
     let server = serve_sample(|_| ());
-    let explain = server.ask("explain", &json!({ "query": "n < 30 order by n", "count": true }));
+    let explain = server.query("explain", &json!({ "query": "n < 30 order by n", "count": true }));
     assert_eq!((&explain["hits"], &explain["matches"]), (&json!(10), &json!(30)));
     assert!(explain["plan"][0].as_str().unwrap().starts_with("filter: "));
     assert_eq!(explain["partitions"], 2);
@@ -215,8 +215,13 @@ fn other_requests_are_refused() {
     let url = server.url("/v1/collections/c:search");
     let got = problem(server.client.get(&url).send().unwrap());
     assert_eq!(got["status"], 405);
+    for kind in ["application/xml", "application/octet-stream"] {
+        let other = server.client.post(&url).header("content-type", kind).body("{}");
+        assert_eq!(problem(other.send().unwrap())["status"], 415);
+    }
+    // What curl says of every body is taken for JSON.
     let form = server.client.post(&url).form(&[("query", "n = 1")]).send().unwrap();
-    assert_eq!(problem(form)["status"], 415);
+    assert_eq!(problem(form)["status"], 400);
     let facets = server.url("/v1/collections/c:facets");
     let text = server.client.post(facets).header("content-type", "text/plain").body("n = 1");
     assert_eq!(problem(text.send().unwrap())["status"], 415);

@@ -36,12 +36,12 @@ fn malformed_json_is_refused() {
     ];
     for verb in VERBS {
         for body in bodies {
-            let problem = server.problem(verb, body);
+            let problem = server.query_problem(verb, body);
             let start = String::from_utf8_lossy(&body[..body.len().min(20)]);
             assert_eq!(problem["status"], 400, "{verb} {start}: {problem}");
         }
     }
-    assert_eq!(server.ask("count", &json!({}))["count"], 100, "the server goes on");
+    assert_eq!(server.query("count", &json!({}))["count"], 100, "the server goes on");
 }
 
 #[test]
@@ -63,9 +63,9 @@ fn mistakes_are_explained() {
         assert!(with("timeout_seconds", json!(0)).starts_with("timeout_seconds:"));
     }
     // Mistakes in a text have its bytes.
-    let problem = server.problem("count", json!({ "query": "price < 'x'" }).to_string());
+    let problem = server.query_problem("count", json!({ "query": "price < 'x'" }).to_string());
     assert_eq!((&problem["status"], &problem["span"]), (&json!(400), &json!([8, 11])));
-    let problem = server.problem("search", json!({ "query": "order by tags" }).to_string());
+    let problem = server.query_problem("search", json!({ "query": "order by tags" }).to_string());
     assert_eq!(problem["span"], json!([9, 13]));
     assert!(server.query_refused("facets", &json!({})).starts_with("by:"));
     assert!(server.query_refused("facets", &json!({ "by": "n" })).starts_with("by:"));
@@ -93,18 +93,21 @@ fn numbers_without_a_place_in_an_order_are_refused() {
             format!(r#"{{"limit": {number}}}"#),
             format!(r#"{{"skip": {number}}}"#),
         ] {
-            let problem = server.problem("search", body.clone());
+            let problem = server.query_problem("search", body.clone());
             assert_eq!(problem["status"], 400, "{body}: {problem}");
         }
         let text = json!({ "query": format!("price < {number}") });
-        assert!(server.send("count", text.to_string()).status().is_client_error(), "{number}");
+        assert!(
+            server.send_query("count", text.to_string()).status().is_client_error(),
+            "{number}"
+        );
     }
     for text in ["price = NaN", "price = nan", "price < 'NaN'"] {
         server.query_refused("count", &json!({ "query": text }));
     }
     // Infinities have one.
     let below = json!({ "where": { "field": "price", "lt": "inf" } });
-    assert_eq!(server.ask("count", &below)["count"], 100);
+    assert_eq!(server.query("count", &below)["count"], 100);
 }
 
 #[test]
@@ -136,13 +139,13 @@ fn tokens_of_other_queries_do_no_harm() {
         ("\u{e9}", false),
     ] {
         let body = json!({ "order": ["n"], "after": token }).to_string();
-        let response = server.send("search", body);
+        let response = server.send_query("search", body);
         let status = response.status();
         // A position is an answer or an error, and never a failure of the server.
         assert!(status == StatusCode::OK && valid || status == 400, "{token}: {status}");
     }
     let long = json!({ "order": ["n"], "after": "~".repeat(500_000) });
-    assert_eq!(server.problem("search", long.to_string())["status"], 400);
+    assert_eq!(server.query_problem("search", long.to_string())["status"], 400);
 }
 
 #[test]
@@ -154,7 +157,7 @@ fn limits_hold_to_the_last_document() {
         config.limits.groups = 99;
         config.limits.facet_values = 50;
     });
-    let page = |body: Json| numbers(&server.ask("search", &body));
+    let page = |body: Json| numbers(&server.query("search", &body));
     let refused = |body: Json| server.query_refused("search", &body);
     assert_eq!(page(json!({ "order": ["n"], "limit": 20, "skip": 50 })).len(), 20);
     assert!(refused(json!({ "limit": 21 })).contains("more than a page can have, 20"));
@@ -169,19 +172,19 @@ fn limits_hold_to_the_last_document() {
             json!({ "query": query, "by": ["n"], "top": top })
         };
         assert!(server.query_refused(verb, &body(5, 21)).starts_with("top: 21"));
-        server.ask(verb, &body(limit, 20));
+        server.query(verb, &body(limit, 20));
         assert!(
             server.query_refused(verb, &body(limit + 1, 5)).contains(&format!("more than {limit}"))
         );
     }
-    server.ask("facets", &json!({ "by": vec!["city"; 16] }));
-    server.ask("group", &json!({ "aggregates": vec!["n"; 16] }));
+    server.query("facets", &json!({ "by": vec!["city"; 16] }));
+    server.query("group", &json!({ "aggregates": vec!["n"; 16] }));
     let many = json!({ "aggregates": vec!["n"; 17] });
     assert!(server.query_refused("group", &many).contains("more than 16"));
     let padded = |bytes: usize| format!("{{}}{}", " ".repeat(bytes - 2));
     for verb in ["search", "count", "explain"] {
-        assert_eq!(server.send(verb, padded(200)).status(), StatusCode::OK);
-        assert_eq!(server.problem(verb, padded(201))["status"], 413);
+        assert_eq!(server.send_query(verb, padded(200)).status(), StatusCode::OK);
+        assert_eq!(server.query_problem(verb, padded(201))["status"], 413);
     }
 }
 
@@ -191,7 +194,7 @@ fn responses_are_limited_while_they_are_written() {
     let server = serve_sample(|config| config.limits.response_bytes = limit);
     let size = |number: u64| {
         let body = json!({ "order": ["n"], "limit": number, "payload": true });
-        let response = server.send("search", body.to_string());
+        let response = server.send_query("search", body.to_string());
         match response.status() {
             StatusCode::OK => Some(response.bytes().unwrap().len()),
             status => {
@@ -209,7 +212,7 @@ fn responses_are_limited_while_they_are_written() {
     for (verb, body) in
         [("group", json!({ "by": ["n"] })), ("facets", json!({ "by": ["n"], "top": 100 }))]
     {
-        assert_eq!(server.problem(verb, body.to_string())["status"], 413);
+        assert_eq!(server.query_problem(verb, body.to_string())["status"], 413);
     }
     let request = server.client.post(server.url("/v1/collections/c:search"));
     let request = request.header("accept", "application/vnd.apache.arrow.stream");
@@ -325,7 +328,7 @@ fn huge_conditions_do_not_block_the_server() {
         json!({ "where": { "field": "n", "in": vec![1; MAX_IN] } }),
     ] {
         let start = Instant::now();
-        let status = server.send("count", body.to_string()).status();
+        let status = server.send_query("count", body.to_string()).status();
         let elapsed = start.elapsed();
         println!("{status} in {elapsed:?}");
         assert!(elapsed < Duration::from_millis(10_100));

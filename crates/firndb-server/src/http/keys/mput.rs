@@ -118,7 +118,7 @@ pub async fn mput(context: &Context, store: &str, request: Request<Incoming>) ->
             match input {
                 Input::Json => write.add_json(&body, max_keys)?,
                 Input::Ndjson => write.add_lines(&body, max_keys)?,
-                Input::Binary => write.add_binary(&body, max_keys)?,
+                _ => write.add_binary(&body, max_keys)?,
             }
             deadline.check()?;
             let options = with_sync(WriteOptions::new(), write.sync);

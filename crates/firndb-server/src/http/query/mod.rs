@@ -10,6 +10,7 @@ mod request;
 mod search;
 
 use super::negotiate::{Compression, Form};
+use super::parse::Input;
 use super::problem::Problem;
 use super::reply::Reply;
 use super::route::Verb;
@@ -20,9 +21,9 @@ use crate::stores::Kind;
 use firndb::Result;
 use firndb::search::Reader;
 use hyper::body::Incoming;
-use hyper::{Method, Request, StatusCode};
+use hyper::{Request, StatusCode};
 use output::Output;
-use request::{Content, Members, QueryRequest};
+use request::{Members, QueryRequest};
 use std::time::Instant;
 
 /// Handles a query of a collection.
@@ -33,14 +34,11 @@ pub async fn handle(
     request: Request<Incoming>,
 ) -> Reply {
     let began = Instant::now();
-    if request.method() != Method::POST {
-        return Err(Problem::method("POST"));
-    }
     let entry = stores::find(context, Kind::Collection, store)?;
     let headers = request.headers();
     let form = Form::choose(headers, offered(verb))?;
     let compression = Compression::choose(headers);
-    let content = Content::of(headers, verb)?;
+    let input = Input::of(headers, request::accepted(verb))?;
     let limits = context.app.config.limits.clone();
     let mut limit = duration(limits.query_seconds);
     if let Some(timeout) = request::timeout_header(headers)? {
@@ -49,7 +47,7 @@ pub async fn handle(
     let body = body::read_at_most(context, request.into_body(), limits.query_bytes).await?;
     context.note_query(&body);
     let work = move |deadline: Deadline| {
-        let request = QueryRequest::read(verb, content, &body, began)?;
+        let request = QueryRequest::read(verb, input, &body, began)?;
         let deadline = deadline.no_later_than(request.until);
         let reader = entry.collection()?;
         let reader = reader.with_deadline(deadline.at).with_cancel(deadline.cancelled.clone());

@@ -1,11 +1,11 @@
 //! The request of a query: a JSON object, or the text of a query.
 
+use super::super::parse::Input;
 use super::super::problem::Problem;
 use super::super::route::Verb;
 use firndb::{Error, Result};
 use firndb_ingest::query;
-use hyper::StatusCode;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName};
+use hyper::header::{HeaderMap, HeaderName};
 use serde_json::{Map, Value as Json, json};
 use std::time::{Duration, Instant};
 
@@ -15,31 +15,11 @@ const TIMEOUT: HeaderName = HeaderName::from_static("firndb-timeout");
 /// The members of a request.
 pub type Members = Map<String, Json>;
 
-/// The form of a request's body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
-    Json,
-    /// The text of a query, or of a condition.
-    Text,
-}
-
-impl Content {
-    /// The form that the headers declare; JSON if they declare none.
-    pub fn of(headers: &HeaderMap, verb: Verb) -> Result<Content, Problem> {
-        let has_text = matches!(verb, Verb::Search | Verb::Count | Verb::Explain);
-        let Some(value) = headers.get(CONTENT_TYPE) else { return Ok(Content::Json) };
-        let value = value.to_str().unwrap_or_default();
-        let kind = value.split(';').next().unwrap_or_default().trim();
-        if kind.eq_ignore_ascii_case("application/json") {
-            return Ok(Content::Json);
-        }
-        if has_text && kind.eq_ignore_ascii_case("text/plain") {
-            return Ok(Content::Text);
-        }
-        let text = if has_text { " or text/plain, the text of a query" } else { "" };
-        let detail = format!("the body of this request is application/json{text}");
-        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        Err(Problem::new(status, "unsupported_media_type", detail))
+/// The forms of a verb's body. A text has no place for what facets and groups need.
+pub fn accepted(verb: Verb) -> &'static [Input] {
+    match verb {
+        Verb::Search | Verb::Count | Verb::Explain => &[Input::Json, Input::Text],
+        _ => &[Input::Json],
     }
 }
 
@@ -69,11 +49,11 @@ pub struct QueryRequest {
 
 impl QueryRequest {
     /// Reads a body. `began` is when the request arrived.
-    pub fn read(verb: Verb, content: Content, body: &[u8], began: Instant) -> Result<QueryRequest> {
-        let json = match content {
-            Content::Json => serde_json::from_slice(body)
+    pub fn read(verb: Verb, input: Input, body: &[u8], began: Instant) -> Result<QueryRequest> {
+        let json = match input {
+            Input::Json => serde_json::from_slice(body)
                 .map_err(|e| Error::invalid(format!("the body is not JSON: {e}")))?,
-            Content::Text => {
+            _ => {
                 let text = std::str::from_utf8(body)
                     .map_err(|_| Error::invalid("the text of the query is not UTF-8"))?;
                 json!({ "query": text })
@@ -120,20 +100,6 @@ mod tests {
     use hyper::header::HeaderValue;
 
     #[test]
-    fn bodies_are_json_or_text() {
-        let of = |value: &str, verb| {
-            let value = HeaderValue::from_str(value).unwrap();
-            Content::of(&HeaderMap::from_iter([(CONTENT_TYPE, value)]), verb).ok()
-        };
-        assert_eq!(Content::of(&HeaderMap::new(), Verb::Search).ok(), Some(Content::Json));
-        assert_eq!(of("Application/JSON; charset=utf-8", Verb::Group), Some(Content::Json));
-        assert_eq!(of("text/plain;charset=utf-8", Verb::Count), Some(Content::Text));
-        assert_eq!(of("text/plain", Verb::Facets), None);
-        assert_eq!(of("application/x-www-form-urlencoded", Verb::Search), None);
-        assert_eq!(of("", Verb::Search), None);
-    }
-
-    #[test]
     fn timeouts_are_positive() {
         let of = |value: &str| {
             let value = HeaderValue::from_str(value).unwrap();
@@ -145,7 +111,7 @@ mod tests {
         }
         assert!(timeout_header(&HeaderMap::new()).unwrap().is_none());
         let read = |body: &str| {
-            QueryRequest::read(Verb::Count, Content::Json, body.as_bytes(), Instant::now())
+            QueryRequest::read(Verb::Count, Input::Json, body.as_bytes(), Instant::now())
         };
         assert!(read(r#"{"timeout_seconds": 2}"#).unwrap().until.is_some());
         assert!(read(r#"{"timeout_seconds": null}"#).unwrap().until.is_none());
@@ -158,7 +124,7 @@ mod tests {
     fn every_verb_knows_its_members() {
         let read = |verb, body: Json| {
             let body = body.to_string();
-            let read = QueryRequest::read(verb, Content::Json, body.as_bytes(), Instant::now());
+            let read = QueryRequest::read(verb, Input::Json, body.as_bytes(), Instant::now());
             read.map(|_| ()).map_err(|e| e.to_string())
         };
         let count = json!({ "query": "", "where": null, "timeout_seconds": 1 });
