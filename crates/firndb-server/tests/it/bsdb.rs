@@ -40,7 +40,7 @@ fn raw(server: &TestServer, request: &str) -> String {
 }
 
 fn raw_get(server: &TestServer, target: &str) -> (String, String) {
-    let request = format!("GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let request = format!("GET {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     let response = raw(server, &request);
     let (head, body) = response.split_once("\r\n\r\n").unwrap();
     (head.lines().next().unwrap().to_string(), body.to_string())
@@ -128,7 +128,7 @@ fn the_prefix_and_the_store_are_options() {
 fn requests_on_one_connection_are_answered_in_order() {
     let server = bsdb("/bsdb/");
     let request =
-        |key: &str, close: &str| format!("GET /bsdb/{key} HTTP/1.1\r\nhost: x\r\n{close}\r\n");
+        |key: &str, close: &str| format!("GET /bsdb/{key} HTTP/1.1\r\nhost: localhost\r\n{close}\r\n");
     let keys = ["key", "none", "h/i", "none", "key"];
     let mut all: String = keys.iter().map(|key| request(key, "")).collect();
     all += &request("e?f=g", "connection: close\r\n");
