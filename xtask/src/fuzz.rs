@@ -33,12 +33,17 @@ const STREAMS: [&str; 4] = [
     "\x02*1\r\n$99999\r\n",
 ];
 
-/// Seeds of the target `request`: the target of a request, and the values of headers, one per line.
-const REQUESTS: [&str; 4] = [
+/// Seeds of the target `request`: the target of a request and the values of headers, one
+/// per line, and a body.
+const REQUESTS: [&str; 6] = [
     "/v1/logs/a/keys/a%2Fb\nlocalhost:7070\napplication/json;q=0.5, */*\n",
     "/v1/logs/a/keys/00ff?encoding=hex\n[::1]:80\ngzip, zstd;q=0\n",
     "/v1/tables/a/keys/_-8?encoding=base64url\ndb.example.org\napplication/openmetrics-text\n",
     "/v1/collections/a:search\n127.0.0.1\napplication/x-ndjson\n",
+    "/v1/logs/a:mput\nlocalhost\n*/*\n\
+     {\"put\":[{\"key\":\"a\",\"value\":\"b\",\"ttl\":1.5}],\"delete\":[\"c\"],\"sync\":true}",
+    "/v1/collections/a:group\nlocalhost\n*/*\n\
+     {\"where\":\"a = 1\",\"by\":\"b\",\"timeout_seconds\":1}",
 ];
 
 /// Default duration of a run, in seconds.

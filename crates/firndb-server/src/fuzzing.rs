@@ -1,16 +1,19 @@
 //! The request side without a network, for the fuzz target `request`.
 
 use crate::config::Http;
-use crate::http::{Compression, Form, Route, decode_key, is_own_host};
+use crate::http::{Compression, Form, Route, decode_key, is_own_host, parse_batches, parse_bodies};
 use crate::metrics::TextFormat;
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use hyper::{Method, Uri};
+
+/// The limit on keys of a batch.
+const MAX_KEYS: usize = 50;
 
 /// Handles a request of three lines and a body: its target, its header `Host`, and the headers
 /// `Accept` and `Accept-Encoding`. Panics if a property does not hold.
 pub fn request(data: &[u8]) {
     let mut lines = data.splitn(4, |byte| *byte == b'\n');
-    let [target, host, accept, _body] = [(); 4].map(|()| lines.next().unwrap_or_default());
+    let [target, host, accept, body] = [(); 4].map(|()| lines.next().unwrap_or_default());
     if let Ok(target) = Uri::try_from(target) {
         route(&target);
     }
@@ -27,6 +30,8 @@ pub fn request(data: &[u8]) {
         let _ = Form::choose(&headers, &[Form::Json, Form::Ndjson]);
         Compression::choose(&headers);
     }
+    parse_batches(body, MAX_KEYS);
+    parse_bodies(body);
 }
 
 /// A path has a route or none; a key is the same in all its forms.
@@ -51,7 +56,7 @@ mod tests {
     #[test]
     fn requests_of_the_seeds_hold_the_properties() {
         for seed in [
-            &b"/v1/logs/a/keys/a%2Fb\nlocalhost:7070\napplication/json;q=0.5, */*\n{}"[..],
+            &b"/v1/logs/a/keys/a%2Fb\nlocalhost:7070\napplication/json;q=0.5\n{\"put\":[]}"[..],
             b"/v1/logs/a/keys/00ff?encoding=hex\n[::1]:80\ngzip, zstd;q=0\n",
             b"/v1/tables/a/keys/_-8?encoding=base64url\n\n\n",
             b"/v1/collections/a:search\nevil:x\n\xff\n",

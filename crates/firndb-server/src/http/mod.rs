@@ -22,9 +22,10 @@ mod route;
 mod stores;
 
 pub(crate) use access::is_own_host;
-pub(crate) use keys::decode_key;
+pub(crate) use keys::{decode_key, parse_batches};
 pub(crate) use negotiate::{Compression, Form};
 pub use problem::Problem;
+pub(crate) use query::parse_bodies;
 pub use reply::{Body, Reply};
 pub use route::{Route, Verb};
 

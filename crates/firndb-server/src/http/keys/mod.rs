@@ -24,7 +24,7 @@ mod scan;
 
 pub use encoding::decode_key;
 pub use mget::mget;
-pub use mput::mput;
+pub use mput::{mput, parse_batches};
 pub use scan::scan;
 
 use super::negotiate::Form;

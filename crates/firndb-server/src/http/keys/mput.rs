@@ -132,6 +132,15 @@ pub async fn mput(context: &Context, store: &str, request: Request<Incoming>) ->
     }
 }
 
+/// Parses a body in all forms, for the fuzz target. Panics if a batch is larger than the limit.
+pub fn parse_batches(body: &[u8], max_keys: usize) {
+    for parse in [Write::add_json, Write::add_lines, Write::add_binary] {
+        let mut write = Write::default();
+        let _ = parse(&mut write, body, max_keys);
+        assert!(write.batch.len() + write.conditions.len() <= max_keys + 1);
+    }
+}
+
 /// A batch and its conditions.
 #[derive(Default)]
 struct Write<'a> {

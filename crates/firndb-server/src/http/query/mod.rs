@@ -26,6 +26,15 @@ use output::Output;
 use request::{Members, QueryRequest};
 use std::time::Instant;
 
+/// Parses the body of each verb, for the fuzz target.
+pub fn parse_bodies(body: &[u8]) {
+    for verb in [Verb::Search, Verb::Count, Verb::Facets, Verb::Group, Verb::Explain] {
+        for input in [Input::Json, Input::Text] {
+            let _ = QueryRequest::read(verb, input, body, Instant::now());
+        }
+    }
+}
+
 /// Handles a query of a collection.
 pub async fn handle(
     context: &Context,
