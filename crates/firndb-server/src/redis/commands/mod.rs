@@ -12,7 +12,7 @@ mod table;
 
 pub use list::count_keys;
 pub use scan::READ_ONLY;
-pub use table::{COMMANDS, GET, find};
+pub use table::{COMMANDS, GET, SET, find};
 
 use super::codec::Args;
 use super::reply::Out;

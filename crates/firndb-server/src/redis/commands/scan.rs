@@ -225,7 +225,7 @@ pub fn randomkey<'a>(unit: &mut Unit<'_, 'a>, _: Args<'a>, out: &mut Out) -> Out
         cursor = page(unit.source, at, COUNT, |key| {
             seen += 1;
             // Each key of the page is as likely as the others.
-            if random.rotate_left(7 * seen) % u64::from(seen) == 0 {
+            if random.rotate_left(7 * seen).is_multiple_of(u64::from(seen)) {
                 chosen = Some(key.to_vec());
             }
         })?;

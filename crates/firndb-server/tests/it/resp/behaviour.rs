@@ -4,7 +4,7 @@ use super::{Raw, address, command, start, two_logs};
 use crate::support::{Dir, TestServer};
 use firndb::log::LogStore;
 use firndb::table::TableBuilder;
-use firndb_server::config::{Config, TableOptions, TokenSource};
+use firndb_server::config::{Config, TableOptions, Tls, TokenSource};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -353,4 +353,38 @@ fn commands_that_cannot_be_part_of_a_transaction_abort_it() {
     raw.call(&["SET", "a", "1"]);
     assert_eq!(raw.call(&["EXEC"]), "-ERR the watched keys are of another store\r\n");
     assert_eq!(raw.call(&["EXISTS", "a"]), ":0\r\n");
+}
+
+#[test]
+fn the_interface_is_encrypted_like_that_for_http() {
+    use rustls::pki_types::{CertificateDer, ServerName};
+    use std::io::{Read, Write};
+    let dir = Dir::new();
+    let mut config = two_logs(&dir);
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).unwrap();
+    let (certificate, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    config.tls = Some(Tls { certificate, key, client_ca: None, client_role: None });
+    let server = start(dir, config);
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from(made.cert.der().to_vec())).unwrap();
+    let client = rustls::ClientConfig::builder().with_root_certificates(roots);
+    let client = std::sync::Arc::new(client.with_no_client_auth());
+    let name = ServerName::try_from("localhost").unwrap();
+    let connection = rustls::ClientConnection::new(client, name).unwrap();
+    let socket = std::net::TcpStream::connect(address(&server)).unwrap();
+    let mut stream = rustls::StreamOwned::new(connection, socket);
+    // More than one record of TLS in both directions.
+    let value = vec![b'x'; 100_000];
+    stream.write_all(&command(&[b"SET", b"a", &value])).unwrap();
+    stream.write_all(&command(&[b"GET", b"a"])).unwrap();
+    let expected = [b"+OK\r\n$100000\r\n", &value[..], b"\r\n"].concat();
+    let mut received = vec![0; expected.len()];
+    stream.read_exact(&mut received).unwrap();
+    assert!(received == expected);
+    // Plain text is no handshake.
+    let mut plain = Raw::connect(address(&server));
+    plain.send(b"PING\r\n");
+    assert!(!plain.rest().unwrap().starts_with(b"+PONG"));
 }

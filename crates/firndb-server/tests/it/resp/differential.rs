@@ -323,9 +323,9 @@ impl Both {
         self.ours.send(&bytes);
         self.theirs.send(&bytes);
         let first = self.log.len() - commands.len();
-        for n in 0..commands.len() {
+        for (n, sent) in commands.iter().enumerate() {
             let (ours, theirs) = (self.ours.reply(), self.theirs.reply());
-            if !is_same(&commands[n][0], &ours, &theirs) {
+            if !is_same(&sent[0], &ours, &theirs) {
                 let from = self.log.len().saturating_sub(60);
                 let shown = self.log[from..=first + n].join("\n");
                 let (ours, theirs) = (ours.escape_ascii(), theirs.escape_ascii());

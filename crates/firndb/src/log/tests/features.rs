@@ -190,6 +190,34 @@ fn conditional_writes_depend_on_the_current_value() {
     assert_eq!(store.get_many(&["new", "k"]).unwrap(), [Some(vec![]), None]);
 }
 
+#[test]
+fn read_many_passes_values_in_order_and_ends_at_an_error() {
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    // More keys than are prefetched together; every third is absent, the last one has expired.
+    let keys: Vec<String> = (0..50).map(|n| n.to_string()).collect();
+    for (n, key) in keys.iter().enumerate().filter(|(n, _)| n % 3 != 0) {
+        store.put(key, n.to_string()).unwrap();
+    }
+    store.put_with("49", "x", WriteOptions::new().expiry(Expiry::At(1))).unwrap();
+    let mut seen = Vec::new();
+    store
+        .read_many(&keys, |n, value| {
+            seen.push((n, value.map(<[u8]>::to_vec)));
+            Ok::<(), crate::Error>(())
+        })
+        .unwrap();
+    let all = (0..50).zip(store.get_many(&keys).unwrap()).collect::<Vec<_>>();
+    assert_eq!(seen, all);
+    assert_eq!((&seen[1].1, &seen[48].1, &seen[49].1), (&Some(b"1".to_vec()), &None, &None));
+    let mut count = 0;
+    let error = store.read_many(&keys, |n, _| {
+        count += 1;
+        if n < 20 { Ok(()) } else { Err(crate::Error::invalid("enough")) }
+    });
+    assert_eq!((error.unwrap_err().message(), count), ("enough", 21));
+}
+
 static NOW: AtomicU64 = AtomicU64::new(1000);
 
 #[test]
