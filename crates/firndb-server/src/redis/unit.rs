@@ -294,11 +294,18 @@ impl<'s, 'a> Unit<'s, 'a> {
 }
 
 /// Whether records have these versions, all at one moment between the reading of the versions and
-/// now. Takes no lock: as no version comes back, records that are unchanged now were so together.
+/// now.
+///
+/// Looks at them under the lock of the writer, by a batch without changes: the records of another
+/// batch become visible one after the other while it is held.
 fn unchanged(store: &LogStore, conditions: &[Condition<'_>]) -> Result<bool> {
     if conditions.len() <= 1 {
         return Ok(true);
     }
+    if let Ok(unchanged) = store.write_if(conditions, &Batch::new()) {
+        return Ok(unchanged);
+    }
+    // A store that is read-only, or has failed: no batch is being written.
     for (key, version) in conditions {
         if store.version(key)? != *version {
             return Ok(false);

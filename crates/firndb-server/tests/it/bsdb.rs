@@ -127,8 +127,9 @@ fn the_prefix_and_the_store_are_options() {
 #[test]
 fn requests_on_one_connection_are_answered_in_order() {
     let server = bsdb("/bsdb/");
-    let request =
-        |key: &str, close: &str| format!("GET /bsdb/{key} HTTP/1.1\r\nhost: localhost\r\n{close}\r\n");
+    let request = |key: &str, close: &str| {
+        format!("GET /bsdb/{key} HTTP/1.1\r\nhost: localhost\r\n{close}\r\n")
+    };
     let keys = ["key", "none", "h/i", "none", "key"];
     let mut all: String = keys.iter().map(|key| request(key, "")).collect();
     all += &request("e?f=g", "connection: close\r\n");

@@ -202,8 +202,8 @@ fn read_many_passes_values_in_order_and_ends_at_an_error() {
     store.put_with("49", "x", WriteOptions::new().expiry(Expiry::At(1))).unwrap();
     let mut seen = Vec::new();
     store
-        .read_many(&keys, |n, value| {
-            seen.push((n, value.map(<[u8]>::to_vec)));
+        .read_many(&keys, |n, record| {
+            seen.push((n, record.map(|record| record.value.to_vec())));
             Ok::<(), crate::Error>(())
         })
         .unwrap();
