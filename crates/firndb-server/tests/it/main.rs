@@ -12,6 +12,8 @@ mod limits;
 mod metrics;
 mod mget;
 mod mput;
+mod openapi;
+mod packages;
 mod packaging;
 mod process;
 mod query;

@@ -4,10 +4,11 @@
 //! runtime is missing, or a package manager cannot reach its registry.
 
 use super::{Raw, address, start, two_logs};
+use crate::packages::{installed, pip, run};
 use crate::support::{Dir, TestServer};
 use firndb_testing::{is_on_path, skipped};
 use redis::TypedCommands;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,46 +22,6 @@ fn server() -> TestServer {
 /// The folder of the scripts.
 fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients")
-}
-
-/// Runs a program. The error is the end of what it printed.
-fn run(command: &mut Command) -> Result<String, String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|e| format!("{command:?}: {e}"))?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    match output.status.success() {
-        true => Ok(out),
-        false => {
-            let all = format!("{command:?} ended with {}: {out}{err}", output.status);
-            let start = all.len().saturating_sub(3000);
-            Err(all.get(start..).unwrap_or(&all).to_string())
-        }
-    }
-}
-
-/// The folder with the installed packages of a client. Concurrent test processes wait for each
-/// other.
-fn installed(
-    name: &str,
-    programs: &[&str],
-    install: impl Fn(&Path) -> Result<(), String>,
-) -> Result<PathBuf, String> {
-    if let Some(program) = programs.iter().find(|program| !is_on_path(program)) {
-        return Err(format!("`{program}` is not on PATH"));
-    }
-    let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("redis-clients");
-    fs::create_dir_all(&all).map_err(|e| e.to_string())?;
-    let lock = File::create(all.join(format!("{name}.lock"))).map_err(|e| e.to_string())?;
-    lock.lock().map_err(|e| e.to_string())?;
-    let dir = all.join(name);
-    let complete = dir.join("complete");
-    if !complete.is_file() {
-        let _ = fs::remove_dir_all(&dir);
-        fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
-        install(&dir)?;
-        File::create(complete).map_err(|e| e.to_string())?;
-    }
-    Ok(dir)
 }
 
 /// Runs a client's script against a new server; its last line is `ok`.
@@ -83,12 +44,7 @@ fn check(
 
 #[test]
 fn redis_py_works() {
-    let installed = installed("python", &["python3"], |dir| {
-        run(Command::new("python3").args(["-m", "venv"]).arg(dir))?;
-        let pip = dir.join("bin/pip");
-        let args = ["install", "--quiet", "--retries", "1", "--timeout", "15", "redis==8.1.0"];
-        run(Command::new(pip).args(args)).map(drop)
-    });
+    let installed = pip("redis_py", "redis==8.1.0");
     check("redis_py_works", installed, |dir, port| {
         let mut command = Command::new(dir.join("bin/python"));
         command.arg(scripts().join("redis_py.py")).arg(port);
