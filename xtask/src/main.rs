@@ -29,7 +29,7 @@ usage: cargo xtask VERB
   tidy                   the rules of this repository, checked over all files that git tracks
   licences               every dependency has an accepted licence
   cross                  type-checks the other supported targets that are installed
-  bench search|table|log|limits|index|swaps [--peers a,b] [ARGS]
+  bench search|table|log|limits|index|swaps|serve [--peers a,b] [ARGS]
                          the benchmarks, in release mode
 ";
 
@@ -66,6 +66,9 @@ fn main() -> ExitCode {
 }
 
 fn bench(args: &[&str]) -> Outcome {
+    if args.first() == Some(&"serve") {
+        finish(&mut cargo(&["build", "--release", "-p", "firndb-server"]))?;
+    }
     let mut command = cargo(&["run", "--release", "-p", "firndb-bench", "--"]);
     command.args(args);
     finish(&mut command)

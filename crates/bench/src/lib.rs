@@ -17,5 +17,6 @@ pub mod outputs;
 pub mod page;
 pub mod peers;
 pub mod search;
+pub mod serve;
 pub mod table;
 pub mod units;

@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand};
 use firndb_bench::child::Launcher;
 use firndb_bench::outputs::{self, Outputs};
 use firndb_bench::peers::Peers;
-use firndb_bench::{chart, index, log, machine, search, table, units};
+use firndb_bench::{chart, index, log, machine, search, serve, table, units};
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::log::Workload as LogWorkload;
 use firndb_bench_protocol::table::Workload;
@@ -32,6 +32,8 @@ enum Command {
     Index(Index),
     /// Catalog: query latency while a reader switches to new versions.
     Swaps(Swaps),
+    /// Server: HTTP beside nginx, the Redis protocol beside redis-server, batches, searches.
+    Serve(Serve),
     /// Answers jobs on standard input, as a child process of the runner.
     #[command(hide = true)]
     Engine {
@@ -199,6 +201,28 @@ struct Swaps {
     seconds: u64,
 }
 
+#[derive(Args)]
+struct Serve {
+    /// Parts to run.
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values = serve::PARTS)]
+    parts: Vec<String>,
+    /// The program `firn-serve`; by default the one next to this program.
+    #[arg(long)]
+    server: Option<PathBuf>,
+    /// Seconds of each measurement.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Rounds, in each of which every server is measured.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Documents of the collection that is searched.
+    #[arg(long, default_value_t = 1_000_000)]
+    documents: u64,
+    /// Write a page with the figures to this file, as Markdown.
+    #[arg(long)]
+    markdown: Option<PathBuf>,
+}
+
 fn main() -> Result<()> {
     let Cli::Command(command) = Cli::parse();
     match command {
@@ -208,6 +232,7 @@ fn main() -> Result<()> {
         Command::Limits(options) => run_limits(&options),
         Command::Index(options) => run_index(&options),
         Command::Swaps(options) => run_swaps(&options),
+        Command::Serve(options) => run_serve(&options),
         Command::Engine { bench, name, records: Some(records) } if bench == "log-limits" => {
             log::limits::fill_and_update(Path::new(&name), records)
         }
@@ -335,6 +360,23 @@ fn run_swaps(options: &Swaps) -> Result<()> {
     let figures = index::swaps::run(&prepared, &dir.join("swaps"), &options)?;
     println!("{}", index::swaps::table(&figures, &options));
     Ok(())
+}
+
+fn run_serve(options: &Serve) -> Result<()> {
+    options.markdown.iter().try_for_each(outputs::prepare)?;
+    let beside = || Ok::<_, std::io::Error>(std::env::current_exe()?.with_file_name("firn-serve"));
+    let server = options.server.clone().map_or_else(beside, Ok)?;
+    let report = serve::run(&serve::Options {
+        server,
+        dir: target()?.join("bench/serve"),
+        parts: options.parts.clone(),
+        seconds: Duration::from_secs(options.seconds.max(1)),
+        rounds: options.rounds.max(1),
+        documents: options.documents,
+    })?;
+    let page = serve::markdown::page(&report);
+    println!("{page}");
+    options.markdown.iter().try_for_each(|path| outputs::write(path, &page))
 }
 
 fn target() -> Result<PathBuf> {
