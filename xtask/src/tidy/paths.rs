@@ -9,7 +9,8 @@ use super::Finding;
 use super::source::{Source, find_word, is_word};
 use std::collections::BTreeMap;
 
-const CORE: &str = "crates/firndb/src/";
+/// Folders with the code that the walk-throughs of ARCHITECTURE.md name.
+const WALKED: [&str; 2] = ["crates/firndb/src/", "crates/firndb-server/src/"];
 
 const TITLES: [&str; 4] = ["Read path", "Write path", "Query path", "Build path"];
 
@@ -33,8 +34,9 @@ pub fn check(name: &str, text: &str, sources: &BTreeMap<&str, Source>) -> Vec<Fi
 /// Checks the numbered steps of a page against the code of the library.
 pub fn check_steps(name: &str, text: &str, sources: &BTreeMap<&str, Source>) -> Vec<Finding> {
     let exists = |part: &str| {
-        let mut core = sources.iter().filter(|(file, _)| file.starts_with(CORE));
-        core.any(|(file, source)| {
+        let is_walked = |file: &str| WALKED.iter().any(|folder| file.starts_with(folder));
+        let mut walked = sources.iter().filter(|(file, _)| is_walked(file));
+        walked.any(|(file, source)| {
             let is_module =
                 file.ends_with(&format!("/{part}.rs")) || file.contains(&format!("/{part}/"));
             is_module || find_word(&source.code, part).next().is_some()
@@ -47,7 +49,8 @@ pub fn check_steps(name: &str, text: &str, sources: &BTreeMap<&str, Source>) -> 
         let names = content.split('`').skip(1).step_by(2).filter(|_| in_step);
         for path in names.filter(|name| is_path(name)) {
             if let Some(part) = parts(path).find(|part| !exists(part)) {
-                let message = format!("`{path}`: there is no `{part}` in {CORE}");
+                let folders = WALKED.join(" or ");
+                let message = format!("`{path}`: there is no `{part}` in {folders}");
                 findings.push(Finding::new(name, line, message));
             }
         }

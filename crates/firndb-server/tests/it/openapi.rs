@@ -1,5 +1,5 @@
-//! The OpenAPI document, checked by schemathesis: it sends what the document allows, and what it does
-//! not allow, and compares the answers with it.
+//! The OpenAPI document, checked by schemathesis: it sends what the document allows, and what it
+//! does not allow, and compares the answers with it.
 
 use crate::packages::{pip, run};
 use crate::support::{Dir, TestServer};
