@@ -4,6 +4,7 @@ mod admin;
 mod bsdb;
 mod catalogs;
 mod collections;
+mod crash;
 mod full_disk;
 mod hostile;
 mod keys;

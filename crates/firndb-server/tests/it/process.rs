@@ -70,10 +70,16 @@ impl Process {
 
     /// The address of the HTTP interface.
     pub fn address(&self) -> SocketAddr {
+        self.address_for("HTTP")
+    }
+
+    /// The address of an interface.
+    pub fn address_for(&self, interface: &str) -> SocketAddr {
         let mut address = None;
         wait_until("the server listens", || {
             let log = self.log();
-            let line = log.lines().find(|line| line.contains("listening for HTTP"));
+            let listening = format!("listening for {interface}");
+            let line = log.lines().find(|line| line.contains(&listening));
             address = line.and_then(|line| {
                 let start = line.find("127.0.0.1:")?;
                 let text = &line[start..];
