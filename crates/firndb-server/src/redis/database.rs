@@ -53,8 +53,12 @@ impl Database {
                     stores::TableHandle::Version(generation) => generation.version().number,
                     _ => 0,
                 };
-                match handle.get_ref() {
-                    Ok(table) => call(Ok(Source::Table(table, version))),
+                let result = entry.with_shown(&handle, |rows| match handle.get_ref() {
+                    Ok(table) => call(Ok(Source::Table(table, version, rows))),
+                    Err(error) => call(Err(shown(&error))),
+                });
+                match result {
+                    Ok(result) => result,
                     Err(error) => call(Err(shown(&error))),
                 }
             }

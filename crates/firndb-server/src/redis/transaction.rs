@@ -148,7 +148,7 @@ impl Watched {
         for key in keys.from(1) {
             let version = match source {
                 Source::Log(store) => store.version(key)?,
-                Source::Table(_, version) => Some(version),
+                Source::Table(_, version, _) => Some(version),
             };
             self.conditions.push((Cow::Owned(key.to_vec()), version));
         }
@@ -175,7 +175,7 @@ impl Watched {
         for (key, version) in &self.conditions {
             let now = match source {
                 Source::Log(store) => store.version(key)?,
-                Source::Table(_, version) => Some(version),
+                Source::Table(_, version, _) => Some(version),
             };
             if now != *version {
                 return Ok(false);

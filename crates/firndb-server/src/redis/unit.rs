@@ -11,6 +11,7 @@ use crate::config::Limits;
 use crate::stores::TableRef;
 use firndb::log::{Batch, Entry, Expiry, LogStore, MAX_KEY, WriteOptions};
 use firndb::{Error, Result};
+use firndb_ingest::Shown;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -24,8 +25,8 @@ const GROUP: usize = 64;
 pub enum Source<'s> {
     /// A log store.
     Log(&'s LogStore),
-    /// A table.
-    Table(TableRef<'s>, u64),
+    /// A table, its version, and how its values are shown: rows as JSON.
+    Table(TableRef<'s>, u64, &'s Shown),
 }
 
 impl Source<'_> {
@@ -33,7 +34,7 @@ impl Source<'_> {
     pub fn len(&self) -> u64 {
         match self {
             Source::Log(store) => store.len(),
-            Source::Table(table, _) => table.len(),
+            Source::Table(table, ..) => table.len(),
         }
     }
 
@@ -52,8 +53,10 @@ impl Source<'_> {
             Source::Log(store) => store.read_many(keys, |position, record| {
                 each(position, record.map(|record| record.value))
             }),
-            Source::Table(TableRef::Exact(table), _) => table.read_many(keys, each),
-            Source::Table(table, _) => each_value(table, keys, each),
+            Source::Table(TableRef::Exact(table), _, shown) if !shown.is_json() => {
+                table.read_many(keys, each)
+            }
+            Source::Table(table, _, shown) => each_value(table, shown, keys, each),
         };
         match result {
             Ok(()) => Ok(ControlFlow::Continue(())),
@@ -75,13 +78,22 @@ impl From<Error> for Halt {
     }
 }
 
+/// The value of a key, as clients get it.
+fn shown_value(table: &TableRef<'_>, shown: &Shown, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    match table.get(key)? {
+        Some(value) if shown.is_json() => Ok(Some(shown.text(key, &value)?.into_owned())),
+        value => Ok(value),
+    }
+}
+
 fn each_value(
     table: &TableRef<'_>,
+    shown: &Shown,
     keys: &[&[u8]],
     mut read: impl FnMut(usize, Option<&[u8]>) -> std::result::Result<(), Halt>,
 ) -> std::result::Result<(), Halt> {
     for (n, key) in keys.iter().enumerate() {
-        read(n, table.get(key)?.as_deref())?;
+        read(n, shown_value(table, shown, key)?.as_deref())?;
     }
     Ok(())
 }
@@ -162,8 +174,8 @@ impl<'s, 'a> Unit<'s, 'a> {
             }));
         }
         match self.source {
-            Source::Table(table, _) => {
-                let value = table.get(key)?;
+            Source::Table(table, _, shown) => {
+                let value = shown_value(&table, shown, key)?;
                 Ok(read(value.as_deref().map(|value| Found { value, expires: None })))
             }
             Source::Log(store) => {

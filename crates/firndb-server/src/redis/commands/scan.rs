@@ -111,20 +111,20 @@ fn page(
 ) -> Result<Option<u64>, Fail> {
     match source {
         Source::Log(store) => Ok(store.scan_from_with(cursor, limit, |entry| each(entry.key))?),
-        Source::Table(TableRef::Exact(table), version) => {
+        Source::Table(TableRef::Exact(table), version, _) => {
             let version = version_bits(version);
             let at = position(cursor, version)?;
             let end = table_page([table].into_iter(), at, limit, &mut each)?;
             Ok(end.map(|at| at | version))
         }
-        Source::Table(TableRef::Sharded(table), version) => {
+        Source::Table(TableRef::Sharded(table), version, _) => {
             let version = version_bits(version);
             let at = position(cursor, version)?;
             let shards = table.shards().iter().map(|shard| &**shard);
             let end = table_page(shards, at, limit, &mut each)?;
             Ok(end.map(|at| at | version))
         }
-        Source::Table(TableRef::Approximate(_), _) => {
+        Source::Table(TableRef::Approximate(_), ..) => {
             Err(text("ERR an approximate table has no keys that could be listed"))
         }
     }
@@ -202,7 +202,7 @@ pub fn randomkey<'a>(unit: &mut Unit<'_, 'a>, _: Args<'a>, out: &mut Out) -> Out
     let random = RandomState::new().build_hasher().finish();
     let start = match unit.source {
         Source::Log(_) => random % CURSORS,
-        Source::Table(table, version) => {
+        Source::Table(table, version, _) => {
             let blocks = match table {
                 TableRef::Exact(table) => table.stats().blocks,
                 TableRef::Sharded(table) => table.shards().iter().map(|s| s.stats().blocks).sum(),

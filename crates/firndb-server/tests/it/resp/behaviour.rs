@@ -3,7 +3,7 @@
 use super::{Raw, address, command, start, two_logs};
 use crate::support::{Dir, TestServer};
 use firndb::log::LogStore;
-use firndb::table::TableBuilder;
+use firndb::table::{BuildOptions, TableBuilder};
 use firndb_server::config::{Config, TableOptions, Tls, TokenSource};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -225,6 +225,29 @@ fn writes_of_a_synced_store_and_mixed_pipelines_keep_their_order() {
         received.extend(raw.reply());
     }
     assert_eq!(String::from_utf8(received), String::from_utf8(expected));
+}
+
+#[test]
+fn rows_of_tables_are_json() {
+    let dir = Dir::new();
+    let mut config = two_logs(&dir);
+    let path = dir.path().join("table");
+    let schema = r#"{"type":"record","name":"r","fields":[{"name":"n","type":"long"}]}"#;
+    let options = BuildOptions::new().value_schema(schema);
+    let mut builder = TableBuilder::create_with(&path, options).unwrap();
+    builder.add("a", [14]).unwrap();
+    builder.add("b", [16]).unwrap();
+    builder.finish().unwrap();
+    config.tables.insert("t".to_string(), TableOptions { path, ..TableOptions::default() });
+    config.redis.databases = vec!["t".to_string()];
+    let server = start(dir, config);
+    let mut raw = Raw::connect(address(&server));
+    assert_eq!(raw.call(&["GET", "a"]), "$7\r\n{\"n\":7}\r\n");
+    let both = "*3\r\n$7\r\n{\"n\":7}\r\n$-1\r\n$7\r\n{\"n\":8}\r\n";
+    assert_eq!(raw.call(&["MGET", "a", "x", "b"]), both);
+    raw.send(&[command(&[b"GET", b"a"]), command(&[b"STRLEN", b"b"])].concat());
+    assert_eq!(raw.reply(), b"$7\r\n{\"n\":7}\r\n");
+    assert_eq!(raw.reply(), b":7\r\n");
 }
 
 #[test]
