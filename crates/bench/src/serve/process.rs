@@ -36,15 +36,23 @@ impl Server {
         Ok(server)
     }
 
-    /// CPU time of the process so far, in seconds.
+    /// CPU time of the process and of its children so far, in seconds.
     pub fn cpu_seconds(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()));
-        let stat = stat.unwrap_or_default();
-        // The fields after the name in parentheses: the state is the first.
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-        let ticks = |i: usize| fields.get(i).and_then(|t| t.parse::<f64>().ok()).unwrap_or(0.0);
-        (ticks(11) + ticks(12)) / TICKS_PER_SECOND
+        let id = self.process.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        let children = children.unwrap_or_default();
+        let children = children.split_whitespace().filter_map(|id| id.parse().ok());
+        children.chain([id]).map(cpu_seconds_of).sum()
     }
+}
+
+/// CPU time of a process so far, in seconds.
+fn cpu_seconds_of(id: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    // The fields after the name in parentheses: the state is the first.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+    let ticks = |i: usize| fields.get(i).and_then(|t| t.parse::<f64>().ok()).unwrap_or(0.0);
+    (ticks(11) + ticks(12)) / TICKS_PER_SECOND
 }
 
 /// The unit of CPU times in /proc, the same on all architectures that Linux supports today.

@@ -1,8 +1,8 @@
 //! The HTTP interface.
 //!
 //! A request takes these steps: [`Http::serve`] reads its headers, [`route::Route::parse`] finds
-//! its route, [`access::check`] looks at its token and origin, [`dispatch`] calls the function of
-//! the route, and [`answer`] adds the request's id and counts it.
+//! its route, `access::check` looks at its token and origin, `dispatch` calls the function of
+//! the route, and `answer` adds the request's id and counts it.
 
 mod access;
 mod admin;

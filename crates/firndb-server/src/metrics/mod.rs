@@ -1,7 +1,7 @@
 //! Counters of the server, and the text for Prometheus.
 //!
 //! Counters live in [`Metrics`] and are updated by requests. Everything else, such as the figures
-//! of the stores, is asked for when the text is made: see [`state`].
+//! of the stores, is asked for when the text is made: see `state`.
 
 mod state;
 mod stores;

@@ -1,7 +1,7 @@
 //! The Redis protocol: RESP2 and RESP3, for log stores and, read-only, for tables.
 //!
 //! A connection takes these steps: [`codec::Parser`] finds the commands in its buffer,
-//! [`Session::run`] runs them and writes the replies into one buffer, which is sent when no command
+//! `Session::run` runs them and writes the replies into one buffer, which is sent when no command
 //! is left or it is large enough. Nothing is read from a client that does not read its replies.
 //!
 //! Gets, and writes that survive a process crash, run in the task of the connection: they take
