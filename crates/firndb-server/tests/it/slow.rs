@@ -43,7 +43,8 @@ fn headers_that_arrive_byte_by_byte_end_the_connection() {
     }
     assert!(start.elapsed() < LATEST, "{:?}", start.elapsed());
     assert_all_closed(&server);
-    assert_eq!(server.server.as_ref().unwrap().app().metrics.connections_timed_out.get(), 1);
+    let metrics = &server.server.as_ref().unwrap().app().metrics;
+    wait_until("the connection is counted", || metrics.connections_timed_out.get() == 1);
     assert_alive(&server, "slow headers");
 }
 
@@ -157,7 +158,8 @@ fn a_handshake_that_stalls_is_cut_off() {
     started.rest();
     assert!(start.elapsed() < LATEST, "{:?}", start.elapsed());
     assert_all_closed(&server);
-    assert_eq!(server.server.as_ref().unwrap().app().metrics.handshakes_failed.get(), 3);
+    let metrics = &server.server.as_ref().unwrap().app().metrics;
+    wait_until("the handshakes are counted", || metrics.handshakes_failed.get() == 3);
 }
 
 /// Connections of the clients that are slow.
