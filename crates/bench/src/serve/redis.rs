@@ -74,7 +74,8 @@ fn start_firn(options: &Options, dir: &Path) -> Result<Server> {
     let mut command = Command::new(&options.server);
     command.arg(format!("--log=log={}", dir.join("log").display()));
     command.args(["--http", &http.to_string(), "--redis", &redis.to_string()]);
-    command.args(["--log-level", "warn"]);
+    // As many threads as redis-server has for commands: the client needs the other processor.
+    command.args(["--threads", "1", "--log-level", "warn"]);
     let mut server = Server::start(&mut command, http)?;
     server.address = redis;
     Ok(server)
