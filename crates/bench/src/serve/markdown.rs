@@ -115,8 +115,8 @@ fn write_redis(page: &mut String, figures: &redis::Figures) -> std::fmt::Result 
     writeln!(
         page,
         "## The Redis protocol\n\nredis-benchmark with {} connections, {} keys, values of {} \
-         bytes. Both servers have one thread for commands. A SET of firn-serve is in its log before \
-         the reply. Requests per second, and 99 % \
+         bytes. Both servers have one thread for commands. A SET of firn-serve is in its log \
+         before the reply. Requests per second, and 99 % \
          of the latencies.\n",
         redis::CONNECTIONS,
         redis::KEYS,
@@ -144,8 +144,8 @@ const WHY_SETS_COST_MORE: &str = "\
 redis-server without `appendonly` writes nothing. In 3,000,000 SETs with 16 pipelined, 39 % of \
 firn-serve's CPU time was that of the log store's maintenance: compaction of the records that were \
 replaced, and sealing and preparing segments. It runs on the processor that the client needs. \
-Without pipelining, the thread for commands was idle for a third of the time, and three quarters of \
-its CPU time, 8.7 us per SET, were system calls of the connections: the client sets the pace.";
+Without pipelining, the thread for commands was idle for a third of the time, and three quarters \
+of its CPU time, 8.7 us per SET, were system calls of the connections: the client sets the pace.";
 
 #[cfg(test)]
 mod tests {
