@@ -136,7 +136,20 @@ fn write_redis(page: &mut String, figures: &redis::Figures) -> std::fmt::Result 
         let ratio = ours / peer;
         write_target(page, &what, ratio, &format!("{ratio:.2}"), Bound::AtLeast(bound))?;
     }
-    writeln!(page, "\n{WHY_SETS_COST_MORE}")
+    writeln!(page, "\n{WHY_SETS_COST_MORE}\n")?;
+    writeln!(
+        page,
+        "99 % of the latencies at half of the peak rate, one command at a time per connection, \
+         counted from the scheduled moment:\n\n| command, rate | {} |",
+        figures.servers.join(" | ")
+    )?;
+    writeln!(page, "|---|{}", "---|".repeat(figures.servers.len()))?;
+    for (name, rate, latencies) in &figures.paced {
+        let cells = latencies.iter().map(|millis| format!("{millis:.2} ms"));
+        let cells = cells.collect::<Vec<_>>().join(" | ");
+        writeln!(page, "| {name}, {rate:.0} per second | {cells} |")?;
+    }
+    Ok(())
 }
 
 /// Measured on 2026-11-29 with the CPU times of the server's threads in /proc.

@@ -3,11 +3,16 @@
 use super::Options;
 use super::gets::median;
 use super::process::{Server, find, free_address};
+use crate::units::quantile;
 use firndb_bench_protocol::Result;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Connections of the client.
 pub const CONNECTIONS: usize = 50;
@@ -33,6 +38,8 @@ pub struct Figures {
     pub servers: Vec<String>,
     /// For each test and server, the medians of requests per second and of p99 in milliseconds.
     pub tests: Vec<(String, Vec<(f64, f64)>)>,
+    /// For SET and GET, the rate, and for each server p99 in milliseconds at that rate.
+    pub paced: Vec<(String, f64, Vec<f64>)>,
 }
 
 /// Measures all tests of all servers, interleaved.
@@ -62,11 +69,73 @@ pub fn run(options: &Options) -> Result<Figures> {
     let mut figures = Figures {
         servers: servers.iter().map(|(name, _)| name.to_string()).collect(),
         tests: TESTS.iter().map(|(name, _)| (name.to_string(), Vec::new())).collect(),
+        paced: Vec::new(),
     };
     for ((t, _), (rates, latencies)) in all {
         figures.tests[t].1.push((median(rates), median(latencies)));
     }
+    for (t, name) in ["SET", "GET"].into_iter().enumerate() {
+        // Half of what the slowest server reaches.
+        let peaks = figures.tests[t].1.iter().map(|(rate, _)| *rate);
+        let rate = (peaks.fold(f64::INFINITY, f64::min) / 2000.0).round() * 1000.0;
+        let mut all = vec![Vec::new(); servers.len()];
+        for _ in 0..options.rounds {
+            for ((_, server), latencies) in servers.iter().zip(&mut all) {
+                latencies.push(paced(server.address, name, rate, options.seconds)?);
+            }
+        }
+        figures.paced.push((name.to_string(), rate, all.into_iter().map(median).collect()));
+    }
     Ok(figures)
+}
+
+/// p99 in milliseconds of commands that are sent at a fixed rate, one at a time per connection. The
+/// time counts from the scheduled moment.
+fn paced(address: SocketAddr, name: &str, rate: f64, duration: Duration) -> Result<f64> {
+    let count = (rate * duration.as_secs_f64()) as u64;
+    let start = Instant::now() + Duration::from_millis(50);
+    let connection = |first: usize| -> Result<Vec<f64>> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        let mut stream = BufReader::new(stream);
+        let (mut latencies, mut line, mut rest) = (Vec::new(), String::new(), Vec::new());
+        for number in (first as u64..count).step_by(CONNECTIONS) {
+            let key = format!("key:{:012}", number.wrapping_mul(7919) % KEYS as u64);
+            let command = match name {
+                "GET" => format!("*2\r\n$3\r\nGET\r\n$16\r\n{key}\r\n"),
+                _ => {
+                    let value = "v".repeat(VALUE_BYTES);
+                    format!("*3\r\n$3\r\nSET\r\n$16\r\n{key}\r\n${VALUE_BYTES}\r\n{value}\r\n")
+                }
+            };
+            let due = start + Duration::from_secs_f64(number as f64 / rate);
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            stream.get_mut().write_all(command.as_bytes())?;
+            line.clear();
+            stream.read_line(&mut line)?;
+            if let Some(length) = line.strip_prefix('$').and_then(|n| n.trim().parse().ok()) {
+                let _: usize = length;
+                rest.resize(length + 2, 0);
+                stream.read_exact(&mut rest)?;
+            } else if line != "+OK\r\n" && line != "$-1\r\n" {
+                return Err(format!("{name}: {line}").into());
+            }
+            latencies.push(due.elapsed().as_secs_f64() * 1e3);
+        }
+        Ok(latencies)
+    };
+    let mut all = thread::scope(|scope| {
+        let connection = &connection;
+        let threads: Vec<_> =
+            (0..CONNECTIONS).map(|first| scope.spawn(move || connection(first))).collect();
+        let mut all = Vec::new();
+        for thread in threads {
+            all.extend(thread.join().map_err(|_| "a connection panicked")??);
+        }
+        Ok::<_, firndb_bench_protocol::Error>(all)
+    })?;
+    all.sort_by(f64::total_cmp);
+    Ok(quantile(&all, 0.99))
 }
 
 fn start_firn(options: &Options, dir: &Path) -> Result<Server> {
