@@ -71,7 +71,7 @@ pub const PANICKED: &str = "a bug in the server, which its log shows, ended the 
 pub struct Deadline {
     /// The latest time.
     pub at: Instant,
-    /// Set when nobody waits for the answer any more.
+    /// Set when the request has been dropped: its client has disconnected.
     pub cancelled: Arc<AtomicBool>,
 }
 
@@ -174,7 +174,7 @@ impl App {
         let cancelled = deadline.cancelled.clone();
         let counts = self.metrics.queries_cancelled.clone();
         let task = tokio::task::spawn_blocking(move || {
-            // The permits are held until the work ends, even if nobody waits for it.
+            // Held until the work ends, also after the request has been dropped.
             let _permits = permits;
             if let Some(call) = before {
                 call();
@@ -232,7 +232,8 @@ impl App {
             return Err(Error::new(ErrorKind::Failed, message));
         };
         let task = tokio::task::spawn_blocking(move || {
-            let _permit = permit; // Held until the work ends, even if nobody waits for it.
+            // Held until the work ends, also after the request has been dropped.
+            let _permit = permit;
             work()
         });
         task.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Failed, PANICKED)))

@@ -204,7 +204,7 @@ fn text(object: &Map<String, Json>) -> Result<Option<&str>> {
     }
 }
 
-/// The whole number under a key; `None` if there is none.
+/// The integer of a member; `None` if the object does not have the member.
 ///
 /// # Errors
 ///
@@ -214,7 +214,7 @@ pub fn number(object: &Map<String, Json>, key: &str) -> Result<Option<u64>> {
     member(object, key).map(|json| json.as_u64().ok_or_else(wrong)).transpose()
 }
 
-/// The Boolean value under a key; false if there is none.
+/// The Boolean of a member; false if the object does not have the member.
 ///
 /// # Errors
 ///
@@ -227,7 +227,7 @@ pub fn flag(object: &Map<String, Json>, key: &str) -> Result<bool> {
     }
 }
 
-/// The texts of an array under a key; `None` if there is none.
+/// The strings of an array member; `None` if the object does not have the member.
 ///
 /// # Errors
 ///

@@ -76,8 +76,8 @@ pub struct Args {
     /// tokens or client certificates, other names than localhost are refused.
     #[arg(long = "allow-host", value_name = "NAME")]
     pub hosts: Vec<String>,
-    /// Also answer like BSDB's HttpServer: PREFIX followed by a key gives the value; an absent key
-    /// gives status 200 and no content.
+    /// Also serve the paths of BSDB's HttpServer: PREFIX followed by a key returns the value of the
+    /// key, or status 200 with an empty body if the key is absent.
     #[arg(long, value_name = "PREFIX", num_args = 0..=1, default_missing_value = "/bsdb/")]
     pub bsdb_compat: Option<String>,
     /// The store for --bsdb-compat [default: the only table].

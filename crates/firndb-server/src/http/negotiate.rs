@@ -33,7 +33,7 @@ impl Form {
         }
     }
 
-    /// The form of `offered` that the client prefers; the first one if it does not care.
+    /// The form of `offered` that the client prefers; without a preference the first one.
     ///
     /// Errors: status 406 if the client accepts none of them.
     pub fn choose(headers: &HeaderMap, offered: &[Form]) -> Result<Form, Problem> {

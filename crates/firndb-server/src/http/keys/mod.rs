@@ -68,7 +68,7 @@ pub async fn handle(
     }
     let key = match decode_key(key, request.uri().query()) {
         Ok(key) => key,
-        // That there is no such store says more than what is wrong with the key.
+        // A missing store is reported before an invalid key.
         Err(problem) => return Err(find(context, kind, store).err().unwrap_or(problem)),
     };
     match (request.method(), kind) {

@@ -1,7 +1,7 @@
 //! `POST /v1/KIND/NAME:scan`: a page of all keys. The server keeps nothing between two pages.
 //!
-//! A cursor is a decimal number, which clients do not look into. That of a log store is the one of
-//! the library. That of a table has, from the lowest bit on, 63 bits of the position, 20 bits of
+//! A cursor is a decimal number, opaque to clients. That of a log store is the one of the library.
+//! That of a table has, from the lowest bit on, 63 bits of the position, 20 bits of
 //! the shard, and 45 bits that identify the contents of the table: in another version of the table
 //! it has expired.
 

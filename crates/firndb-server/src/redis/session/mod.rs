@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// Replies are sent when they have this many bytes.
 pub const FLUSH: usize = 64 << 10;
-/// The longest name of a client or its library.
+/// The longest name of a client, or name or version of its driver.
 const NAME_MAX: usize = 256;
 
 /// What the sessions of a server share.
@@ -119,8 +119,8 @@ pub struct Session {
     peer: Peer,
     started: Instant,
     name: String,
-    /// The name and the version of the client's library.
-    library: [String; 2],
+    /// The name and the version of the client's driver: LIB-NAME and LIB-VER.
+    driver: [String; 2],
     database: usize,
     token: Option<Vec<u8>>,
     /// The tokens with which the role was found.
@@ -142,7 +142,7 @@ impl Session {
             peer,
             started: Instant::now(),
             name: String::new(),
-            library: Default::default(),
+            driver: Default::default(),
             database: 0,
             token: None,
             tokens: None,
@@ -216,7 +216,7 @@ impl Session {
         Ok(())
     }
 
-    /// Names the client's library.
+    /// Notes the name or the version of the client's driver.
     pub fn set_info(&mut self, attribute: &[u8], value: &[u8]) -> Result<(), Fail> {
         let mut name = [0; 16];
         let (n, name) = match commands::uppercase(attribute, &mut name) {
@@ -231,7 +231,7 @@ impl Session {
             let message = "cannot contain spaces, newlines or special characters.";
             Fail::Text(format!("ERR {name} {message}").into())
         };
-        self.library[n] = printable(value).ok_or_else(wrong)?;
+        self.driver[n] = printable(value).ok_or_else(wrong)?;
         Ok(())
     }
 
@@ -248,8 +248,8 @@ impl Session {
             self.started.elapsed().as_secs(),
             self.database,
             if is_resp3 { 3 } else { 2 },
-            self.library[0],
-            self.library[1],
+            self.driver[0],
+            self.driver[1],
         )
     }
 }
