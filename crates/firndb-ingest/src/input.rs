@@ -1,6 +1,8 @@
 //! Inputs: files, directories of files and standard input, decompressed by their content.
 
 use crate::format::DataFiles;
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, SchemaRef};
 use firndb::{Error, Result};
 use std::fmt;
 use std::fs::File;
@@ -129,10 +131,15 @@ impl Input {
     }
 }
 
-/// An input, or a reader that a caller gave.
+/// Record batches that a caller passes, as Arrow's readers return them.
+pub(crate) type GivenBatches =
+    Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>> + Send>;
+
+/// An input, or what a caller passes: a reader of bytes, or record batches.
 pub(crate) enum Source {
     Input(Input),
     Reader { name: PathBuf, reader: Box<dyn Read + Send> },
+    Batches { name: String, schema: SchemaRef, batches: GivenBatches },
 }
 
 impl Source {
@@ -141,6 +148,7 @@ impl Source {
         match self {
             Source::Input(input) => input.name(),
             Source::Reader { name, .. } => name.display().to_string(),
+            Source::Batches { name, .. } => name.clone(),
         }
     }
 
@@ -149,6 +157,7 @@ impl Source {
         match self {
             Source::Input(input) => input.path(),
             Source::Reader { name, .. } => Some(name),
+            Source::Batches { .. } => None,
         }
     }
 
@@ -156,11 +165,11 @@ impl Source {
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
             Source::Input(input) => input.path(),
-            Source::Reader { .. } => None,
+            Source::Reader { .. } | Source::Batches { .. } => None,
         }
     }
 
-    /// Opens the input. A reader can be opened once.
+    /// Opens the input. A reader can be opened once. Record batches are not bytes: they are empty.
     pub(crate) fn open(
         &mut self,
         compression: Compression,
@@ -172,6 +181,7 @@ impl Source {
                 let reader = std::mem::replace(reader, Box::new(std::io::empty()));
                 decompress(reader, name, compression, progress)
             }
+            Source::Batches { .. } => Ok(Box::new(std::io::empty())),
         }
     }
 }

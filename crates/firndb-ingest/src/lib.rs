@@ -11,6 +11,7 @@
 //!   converts them to documents of a collection.
 //! - [`RecordReader`] yields keys and values as bytes, for tables and logs.
 //! - [`BatchReader`] yields Arrow record batches.
+//! - [`Parts`] builds partitions from documents in bounded memory.
 //! - [`mod@document`] converts documents to and from JSON values and types of serde.
 //! - [`query`] reads queries in JSON, and [`results`] has the JSON of what they find.
 //!
@@ -43,6 +44,7 @@ mod format;
 mod infer;
 mod input;
 mod parse;
+mod parts;
 pub mod query;
 mod records;
 pub mod results;
@@ -59,6 +61,7 @@ pub use format::{DataFiles, Format};
 pub use infer::infer;
 pub use input::{Compression, Input, Progress, expand};
 pub use parse::csv::parse_delimiter;
+pub use parts::Parts;
 pub use records::{
     ColumnType, EXPIRES_AT, KeyValueBatch, READER_THREAD, RecordOptions, RecordReader, ValueColumn,
     origin, origin_name,

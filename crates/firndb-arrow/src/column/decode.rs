@@ -64,6 +64,36 @@ impl RowDecoder {
         Ok(RowDecoder { schema: Arc::new(Schema::new(fields)), named, columns, rows: 0, size: 0 })
     }
 
+    /// Makes all columns nullable, for [`RowDecoder::push_null`].
+    pub fn nullable(mut self) -> RowDecoder {
+        let nullable = |field: &Arc<Field>| Arc::new(Field::clone(field).with_nullable(true));
+        let fields: Fields = self.schema.fields().iter().map(nullable).collect();
+        self.schema = Arc::new(Schema::new(fields));
+        self
+    }
+
+    /// Adds a row in which all columns are null. Only a [`RowDecoder::nullable`] decoder can finish
+    /// a batch with such a row.
+    ///
+    /// ```
+    /// use firndb_arrow::avro::Type;
+    /// use firndb_arrow::column::RowDecoder;
+    ///
+    /// let schema = r#"{"type": "record", "name": "test", "fields": [
+    ///     {"name": "a", "type": "long"}]}"#;
+    /// let mut rows = RowDecoder::new(&Type::parse(schema)?)?.nullable();
+    /// rows.decode(&[0x36])?;
+    /// rows.push_null();
+    /// let batch = rows.finish()?;
+    /// assert_eq!((batch.num_rows(), batch.column(0).null_count()), (2, 1));
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn push_null(&mut self) {
+        self.columns.iter_mut().for_each(Column::push_null);
+        self.size += 8 * self.columns.len();
+        self.rows += 1;
+    }
+
     /// The schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema

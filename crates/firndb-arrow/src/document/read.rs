@@ -3,6 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types as t;
 use arrow_array::{Array, RecordBatch};
+use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, TimeUnit};
 use firndb::search::{Document, Field, Schema, Type, Value};
 
@@ -16,7 +17,7 @@ type Get<'a> = Box<dyn Fn(usize) -> Result<Value> + 'a>;
 type ItemRange<'a> = Box<dyn Fn(usize) -> std::ops::Range<usize> + 'a>;
 
 /// Reads the rows of a record batch as documents of a schema. Columns that are not fields are
-/// ignored.
+/// ignored. NaN is a missing value, because no field can hold it.
 pub struct DocumentReader<'a> {
     columns: Vec<Column<'a>>,
     missing: Option<&'a Field>,
@@ -27,8 +28,9 @@ struct Column<'a> {
     field: &'a Field,
     array: &'a dyn Array,
     list: Option<ItemRange<'a>>,
-    /// The items of the lists, or the column itself.
-    items: &'a dyn Array,
+    /// Which items are null: of the lists, or of the column itself. In a dictionary, a null value
+    /// makes null items, too.
+    nulls: Option<NullBuffer>,
     get: Get<'a>,
 }
 
@@ -84,9 +86,11 @@ impl<'a> DocumentReader<'a> {
                 Some(range) => range(row),
                 None => row..row + 1,
             };
-            for item in range.filter(|item| column.items.is_valid(*item)) {
+            for item in range.filter(|item| column.has_item(*item)) {
                 let value = (column.get)(item).map_err(|e| format!("field `{name}`: {e}"))?;
-                document.push(name, value);
+                if !matches!(value, Value::F64(number) if number.is_nan()) {
+                    document.push(name, value);
+                }
             }
             if !column.field.nullable && document.fields().count() == before {
                 return Err(format!("field `{name}` has no value"));
@@ -117,12 +121,22 @@ impl<'a> Column<'a> {
                 let range = move |row| offsets[row] as usize..offsets[row + 1] as usize;
                 (lists.values().as_ref(), Some(Box::new(range)))
             }
+            DataType::FixedSizeList(_, size) => {
+                let size = *size as usize;
+                let range = move |row| row * size..(row + 1) * size;
+                (array.as_fixed_size_list().values().as_ref(), Some(Box::new(range)))
+            }
             _ => (array, None),
         };
         if list.is_some() && !field.multi {
             return Err("a list in a single-valued field".to_string());
         }
-        Ok(Column { field, array, list, items, get: getter(field.ty, items)? })
+        let (nulls, get) = (items.logical_nulls(), getter(field.ty, items)?);
+        Ok(Column { field, array, list, nulls, get })
+    }
+
+    fn has_item(&self, item: usize) -> bool {
+        self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(item))
     }
 }
 
@@ -175,6 +189,16 @@ fn getter<'a>(ty: Type, array: &'a dyn Array) -> Result<Get<'a>> {
         (DataType::FixedSizeBinary(_), Type::Bytes) => {
             of!(array.as_fixed_size_binary(), v => Value::Bytes(v.to_vec()))
         }
+        (DataType::Null, _) => Box::new(|_| Err("there is no value".to_string())),
+        (DataType::Dictionary(..), _) => {
+            let dictionary = array.as_any_dictionary();
+            if dictionary.values().is_empty() {
+                return Ok(Box::new(|_| Err("a dictionary is empty".to_string())));
+            }
+            let values = getter(ty, dictionary.values().as_ref())?;
+            let keys = dictionary.normalized_keys();
+            Box::new(move |row| values(keys[row]))
+        }
         (_, Type::Timestamp) => match timestamps(array) {
             Some(get) => get,
             None => return mismatch(),
@@ -223,4 +247,37 @@ fn timestamps<'a>(array: &'a dyn Array) -> Option<Get<'a>> {
         }
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::builder::StringDictionaryBuilder;
+    use arrow_array::{ArrayRef, Float64Array, NullArray};
+    use firndb::search::Roles;
+    use std::sync::Arc;
+
+    #[test]
+    fn dictionaries_are_read_and_nulls_and_nan_are_missing_values() {
+        let mut texts = StringDictionaryBuilder::<t::Int8Type>::new();
+        texts.extend([Some("a"), None, Some("a")]);
+        let columns: [(&str, ArrayRef); 3] = [
+            ("s", Arc::new(texts.finish())),
+            ("f", Arc::new(Float64Array::from(vec![1.5, f64::NAN, f64::INFINITY]))),
+            ("n", Arc::new(NullArray::new(3))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let field = |name, ty| Field::new(name, ty, Roles::FULL).nullable();
+        let schema = Schema::new([
+            field("s", Type::String),
+            field("f", Type::F64),
+            field("n", Type::String),
+        ])
+        .unwrap();
+        let reader = DocumentReader::new(&batch, &schema).unwrap();
+        let first = Document::new().set("s", "a").set("f", 1.5);
+        assert_eq!(reader.document(0), Ok(first));
+        assert_eq!(reader.document(1), Ok(Document::new()));
+        assert_eq!(reader.document(2).unwrap().fields().count(), 2);
+    }
 }

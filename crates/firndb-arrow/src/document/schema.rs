@@ -36,7 +36,8 @@ fn data_type(ty: Type) -> DataType {
 
 /// The schema of a collection for record batches. Fields have all roles; multi-valued fields, of
 /// columns of lists, can be filtered by and read back. Integers become `i64` or `u64`, dates and
-/// timestamps `timestamp`. Dictionaries have the type of their values.
+/// timestamps `timestamp`. Dictionaries have the type of their values; columns without values are
+/// strings.
 ///
 /// # Errors
 ///
@@ -73,6 +74,8 @@ fn field_type(ty: &DataType) -> Option<Type> {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Type::String,
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Type::Bytes,
         DataType::FixedSizeBinary(_) => Type::Bytes,
+        DataType::Dictionary(_, values) => return field_type(values),
+        DataType::Null => Type::String,
         _ => return None,
     })
 }

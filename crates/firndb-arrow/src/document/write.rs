@@ -59,11 +59,8 @@ impl BatchBuilder {
             if values.iter().any(|value| value.ty() != field.ty) {
                 return wrong("a value is of another type");
             }
-            let bytes: usize = values.iter().map(|value| size_of_text(value)).sum();
-            let is_full = column.bytes.saturating_add(bytes) > COLUMN_MAX
-                || column.count.saturating_add(values.len()) >= COLUMN_MAX;
-            if is_full {
-                return wrong("a batch holds at most 2 GiB of a column");
+            if !column.has_room(values) {
+                return Err(too_large(field));
             }
         }
         for (column, values) in self.columns.iter_mut().zip(values) {
@@ -134,15 +131,66 @@ pub fn hits_to_batch(
         field.ok_or_else(|| Error::invalid(format!("there is no field `{name}`")))
     };
     let fields = fields.iter().map(|name| field(name.as_ref())).collect::<Result<Vec<Field>>>()?;
-    let mut builder = BatchBuilder::new(&fields);
-    for hit in hits {
-        let values = fields.iter().map(|field| reader.values(*hit, &field.name));
-        let values = values.collect::<Result<Vec<Vec<Value>>>>()?;
-        let values: Vec<Vec<&Value>> =
-            values.iter().map(|values| values.iter().collect()).collect();
-        builder.push_values(&values)?;
+    let columns = fields.iter().map(|field| column_of_hits(reader, hits, field));
+    let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(hits.len()));
+    let schema = Arc::new(to_arrow_schema(&fields));
+    RecordBatch::try_new_with_options(schema, columns, &options).map_err(refused)
+}
+
+/// The values of a field of hits.
+fn column_of_hits(reader: &Reader, hits: &[Hit], field: &Field) -> Result<ArrayRef> {
+    let mut column = ColumnBuilder::new(field);
+    let mut values = reader.field(&field.name)?;
+    let mut missing = false;
+    macro_rules! append {
+        ($to:ident, $each:ident) => {
+            values.$each(hits, |value| {
+                missing |= value.is_none();
+                $to.append_option(value);
+            })?
+        };
     }
-    builder.finish()
+    match (&mut column.values, field.multi) {
+        (Values::Bool(to), false) => append!(to, each_bool),
+        (Values::I64(to), false) => append!(to, each_i64),
+        (Values::U64(to), false) => append!(to, each_u64),
+        (Values::F64(to), false) => append!(to, each_f64),
+        (Values::Timestamp(to), false) => append!(to, each_i64),
+        (Values::Str(to), false) => {
+            let mut bytes = 0;
+            values.each_str(hits, |value| {
+                missing |= value.is_none();
+                bytes += value.map_or(0, str::len);
+                to.append_option(value.filter(|_| bytes <= COLUMN_MAX));
+            })?;
+            if bytes > COLUMN_MAX {
+                return Err(too_large(field));
+            }
+        }
+        _ => {
+            let mut fits = true;
+            values.each_list(hits, |values| {
+                missing |= values.is_empty();
+                let values: Vec<&Value> = values.iter().collect();
+                fits = fits && column.has_room(&values);
+                if fits {
+                    column.push(&values);
+                }
+            })?;
+            if !fits {
+                return Err(too_large(field));
+            }
+        }
+    }
+    if missing && !field.nullable {
+        return Err(Error::invalid(format!("field `{}`: there is no value", field.name)));
+    }
+    column.finish()
+}
+
+fn too_large(field: &Field) -> Error {
+    Error::invalid(format!("field `{}`: a batch holds at most 2 GiB of a column", field.name))
 }
 
 struct ColumnBuilder {
@@ -181,6 +229,13 @@ impl ColumnBuilder {
         };
         let ends = field.multi.then(|| vec![0]);
         ColumnBuilder { ty: field.ty, values, ends, count: 0, bytes: 0 }
+    }
+
+    /// Whether the values of one more row fit.
+    fn has_room(&self, values: &[&Value]) -> bool {
+        let bytes: usize = values.iter().map(|value| size_of_text(value)).sum();
+        self.bytes.saturating_add(bytes) <= COLUMN_MAX
+            && self.count.saturating_add(values.len()) < COLUMN_MAX
     }
 
     /// Adds the values of a row, whose types were checked.

@@ -1,7 +1,6 @@
 //! `firn search build`: builds a collection from files. Publishes all rows in one change, or none.
 
 use super::load::{Chosen, Load, LoadArgs, Report};
-use super::parts::Parts;
 use crate::failure::Result;
 use crate::interrupt;
 use crate::kinds::explain;
@@ -9,7 +8,7 @@ use crate::output::{Out, plural, size, time};
 use firndb::indexer::partition_name;
 use firndb::search::{Collection, Document, Reader};
 use firndb::{Error, ErrorKind};
-use firndb_ingest::Row;
+use firndb_ingest::{Parts, Row};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -71,7 +70,10 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         load.run(&chosen, &mut |_, _| Ok(()))?;
         return Ok(());
     };
-    let (parts, report) = fill(args, dir, load, &chosen)?;
+    let parts = Parts::new(&chosen.schema, args.load.rows.memory, dir);
+    // Before the folder exists: its name is random, so no other process has it.
+    let _temporary = interrupt::temporary(parts.folder());
+    let (parts, report) = fill(args, parts, load, &chosen)?;
     let reader = publish(args, dir, existing, parts)?;
     if !args.infer {
         print(dir, &reader, &report, start, json)?;
@@ -100,7 +102,7 @@ fn find_existing(dir: &Path, may_change: bool) -> Result<Option<Collection>> {
 }
 
 /// Reads all rows into partitions.
-fn fill(args: &Args, dir: &Path, load: Load, chosen: &Chosen) -> Result<(Parts, Report)> {
+fn fill(args: &Args, mut parts: Parts, load: Load, chosen: &Chosen) -> Result<(Parts, Report)> {
     if let Some(field) = &args.partition_by
         && chosen.schema.field(field).is_none()
         && !chosen.schema.is_dynamic()
@@ -109,7 +111,6 @@ fn fill(args: &Args, dir: &Path, load: Load, chosen: &Chosen) -> Result<(Parts, 
         let message = format!("there is no field `{field}`; fields are {}", names.join(", "));
         return Err(Error::invalid(message).into());
     }
-    let mut parts = Parts::new(&chosen.schema, args.load.rows.memory, dir);
     let mut sink =
         |_: &Row, document: &Document| parts.add(&partition_of(args, document), document);
     let report = load.run(chosen, &mut sink)?;
@@ -143,12 +144,15 @@ fn publish(args: &Args, dir: &Path, existing: Option<Collection>, parts: Parts) 
 fn change(args: &Args, collection: &Collection, parts: Parts) -> firndb::Result<Reader> {
     let mut change = collection.change()?;
     if args.add {
-        parts.check_new(&change.names())?;
+        parts.check_new(&change.names()).map_err(|e| {
+            let message = format!("{}, or --update", e.message());
+            Error::new(e.kind(), message)
+        })?;
     }
     if args.replace {
         change.clear();
     }
-    parts.put_all(&mut change)?;
+    parts.put_all(&mut change, interrupt::check)?;
     let reader = change.commit()?;
     interrupt::says("the collection is complete");
     Ok(reader)

@@ -21,7 +21,6 @@ pub mod log;
 pub mod man;
 pub mod merge;
 pub mod partitions;
-pub mod parts;
 pub mod query;
 pub mod remove;
 pub mod replace;

@@ -1,6 +1,6 @@
-//! Parquet, Arrow IPC and Avro: batches of typed columns.
+//! Parquet, Arrow IPC, Avro and record batches of a caller: batches of typed columns.
 
-use crate::input::Progress;
+use crate::input::{GivenBatches, Progress};
 use crate::parse::avro::AvroBatches;
 use crate::parse::columnar::{arrow_file, ipc_error, open_parquet};
 use crate::parse::ipc;
@@ -99,6 +99,21 @@ impl ColumnarRecords {
         let (batches, schema) = ipc::Stream::open(reader).map_err(wrong)?;
         let batches = Batches { batches: Box::new(batches), bytes: 0 };
         Ok(ColumnarRecords::new(Opened::Batches(batches), schema, id, progress))
+    }
+
+    /// Takes record batches of a caller. The progress counts rows.
+    pub(crate) fn batches(
+        schema: SchemaRef,
+        batches: GivenBatches,
+        id: (usize, String),
+        progress: &Progress,
+    ) -> ColumnarRecords {
+        let rows = progress.clone();
+        let batches = batches.inspect(move |batch| {
+            rows.add(batch.as_ref().map_or(0, |batch| batch.num_rows() as u64));
+        });
+        let batches = Batches { batches: Box::new(batches), bytes: 0 };
+        ColumnarRecords::new(Opened::Batches(batches), schema, id, progress)
     }
 
     fn new(

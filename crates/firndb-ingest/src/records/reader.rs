@@ -11,6 +11,8 @@ use crate::records::layout::Layout;
 use crate::records::objects::ObjectRecords;
 use crate::records::options::RecordOptions;
 use crate::records::text::TextRecords;
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, SchemaRef};
 use firndb::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::fmt;
@@ -87,6 +89,40 @@ impl RecordReader {
     ) -> Result<RecordReader> {
         let source = Source::Reader { name: name.into(), reader: Box::new(reader) };
         RecordReader::start(vec![source], options)
+    }
+
+    /// Starts to read record batches, which all have the schema `schema`. The thread of the reader
+    /// calls and drops the iterator. The records are those of an Arrow IPC file with the same
+    /// batches. `name` is used in messages. The progress counts rows instead of bytes.
+    ///
+    /// ```
+    /// use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+    /// use firndb_ingest::{RecordOptions, RecordReader};
+    /// use std::sync::Arc;
+    ///
+    /// let ids: ArrayRef = Arc::new(Int64Array::from(vec![7, 8]));
+    /// let names: ArrayRef = Arc::new(StringArray::from(vec!["seven", "eight"]));
+    /// let batch = RecordBatch::try_from_iter([("id", ids), ("name", names)]).unwrap();
+    /// let (schema, batches) = (batch.schema(), [Ok(batch)].into_iter());
+    /// let options = RecordOptions::default().key("id");
+    /// let mut reader = RecordReader::from_batches("names", schema, batches, options)?;
+    /// let batch = reader.next_batch()?.unwrap();
+    /// let records: Vec<_> = batch.iter().map(|(_, key, value)| (key, value)).collect();
+    /// assert_eq!(records, [(&b"7"[..], &b"seven"[..]), (&b"8"[..], &b"eight"[..])]);
+    /// # Ok::<(), firndb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`RecordReader::new`]; `InvalidArgument` with the message of an error of the iterator.
+    pub fn from_batches(
+        name: impl Into<String>,
+        schema: SchemaRef,
+        batches: impl Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 'static,
+        options: RecordOptions,
+    ) -> Result<RecordReader> {
+        let batches = Box::new(batches);
+        RecordReader::start(vec![Source::Batches { name: name.into(), schema, batches }], options)
     }
 
     fn start(sources: Vec<Source>, options: RecordOptions) -> Result<RecordReader> {
@@ -231,8 +267,15 @@ impl Worker {
         self.sender.send(message).is_ok()
     }
 
-    fn open(&self, number: usize, mut source: Source) -> Result<Box<dyn ReadRecords>> {
+    fn open(&self, number: usize, source: Source) -> Result<Box<dyn ReadRecords>> {
         let (name, options) = (source.name(), &self.options);
+        let mut source = match source {
+            Source::Batches { schema, batches, .. } => {
+                let (id, progress) = ((number, name), &options.progress);
+                return Ok(Box::new(ColumnarRecords::batches(schema, batches, id, progress)));
+            }
+            source => source,
+        };
         let mut reader = source.open(options.compression, &options.progress)?;
         let head = reader.fill_buf().map_err(|e| Error::io("read", name.as_ref(), e))?;
         let is_object = options.json_values && head.trim_ascii_start().starts_with(b"{");
@@ -262,5 +305,82 @@ impl Worker {
             Format::JsonLines => Box::new(JsonLineRecords::new(reader, id)),
             Format::Text | Format::Auto => Box::new(TextRecords::new(reader, id, options)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::options::ValueColumn;
+    use arrow_array::{ArrayRef, Int64Array, StringArray};
+    use arrow_ipc::writer::StreamWriter;
+    use std::sync::Mutex;
+
+    fn batches() -> Vec<RecordBatch> {
+        let batch = |first: i64, rows: i64| {
+            let ids = (first..first + rows).map(|id| (id % 7 != 3).then_some(id));
+            let names = (first..first + rows).map(|id| (id % 5 != 0).then(|| format!("n{id}")));
+            let ids: ArrayRef = Arc::new(ids.collect::<Int64Array>());
+            let names: ArrayRef = Arc::new(names.collect::<StringArray>());
+            let twice: ArrayRef =
+                Arc::new(Int64Array::from_iter_values(first * 2..first * 2 + rows));
+            RecordBatch::try_from_iter_with_nullable([
+                ("id", ids, true),
+                ("name", names, true),
+                ("twice", twice, false),
+            ])
+            .unwrap()
+        };
+        vec![batch(0, 3000), batch(3000, 0), batch(3000, 100)]
+    }
+
+    /// The schema, and all records and bad rows.
+    fn read(mut reader: RecordReader) -> (String, Vec<String>) {
+        let (schema, mut rows) = (reader.schema().to_string(), Vec::new());
+        while let Some(batch) = reader.next_batch().unwrap() {
+            let records = batch.iter().map(|record| format!("{record:?}"));
+            rows.extend(records.chain(batch.bad_rows().iter().cloned()));
+        }
+        (schema, rows)
+    }
+
+    #[test]
+    fn batches_are_read_as_an_arrow_file_is() {
+        let mut file = Vec::new();
+        let mut writer = StreamWriter::try_new(&mut file, &batches()[0].schema()).unwrap();
+        batches().iter().for_each(|batch| writer.write(batch).unwrap());
+        writer.finish().unwrap();
+        drop(writer);
+        let name = [ValueColumn::new("name")];
+        let options = RecordOptions::default().key("id");
+        for options in [options.clone(), options.clone().values(name), options.record(true)] {
+            let file = std::io::Cursor::new(file.clone());
+            let of_file = RecordReader::from_reader("a.arrows", file, options.clone());
+            let given = batches().into_iter().map(Ok);
+            let schema = batches()[0].schema();
+            let given = RecordReader::from_batches("a.arrows", schema, given, options);
+            assert_eq!(read(given.unwrap()), read(of_file.unwrap()));
+        }
+    }
+
+    #[test]
+    fn the_progress_of_batches_counts_rows_and_an_error_ends_them() {
+        let rows = Arc::new(Mutex::new(0));
+        let counted = rows.clone();
+        let progress = crate::Progress::new(move |more| *counted.lock().unwrap() += more);
+        let options = RecordOptions::default().key("twice").progress(progress);
+        let error = ArrowError::ExternalError("the source failed".into());
+        let given = batches().into_iter().map(Ok).chain([Err(error)]);
+        let schema = batches()[0].schema();
+        let mut reader = RecordReader::from_batches("x", schema, given, options).unwrap();
+        let error = loop {
+            match reader.next_batch() {
+                Ok(batch) => assert!(batch.is_some()),
+                Err(e) => break e,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("the source failed"), "{error}");
+        assert_eq!(*rows.lock().unwrap(), 3100);
     }
 }

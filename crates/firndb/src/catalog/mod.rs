@@ -359,6 +359,7 @@ impl Catalog {
     /// version lists, and old staged files. Publishers, readers and other clean-ups may run
     /// concurrently. If the manifest of a version that is kept cannot be read, nothing is removed.
     pub fn clean(&self, name: &str, options: &CleanOptions) -> Result<Cleaned> {
+        check_name(name)?;
         clean::clean(self, name, options)
     }
 

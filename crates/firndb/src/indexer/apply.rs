@@ -111,63 +111,96 @@ impl Removals {
 /// Uses about 32 bytes of memory per document, and a few MiB.
 pub struct Feed<'a> {
     state: &'a mut State,
-    source: &'a str,
-    /// Whether keys that are absent from the feed are removed.
-    is_whole: bool,
-    checker: PartitionBuilder,
-    seen: HashSet<Id>,
-    spool: ChangeSpool,
-    applied: Applied,
-    removals: Removals,
-    left_out: u64,
+    progress: Progress,
 }
 
 impl<'a> Feed<'a> {
     pub(super) fn new(
         state: &'a mut State,
-        source: &'a str,
+        source: &str,
         is_whole: bool,
         removals: Removals,
     ) -> Result<Feed<'a>> {
-        if source.is_empty() || source.len() > MAX_SOURCE {
-            return Err(Error::invalid(format!(
-                "the name of a source has {} bytes; it may have 1 to {MAX_SOURCE}",
-                source.len()
-            )));
-        }
-        let checker = PartitionBuilder::new(state.schema.clone());
-        let (seen, spool, applied) = Default::default();
-        let left_out = 0;
-        Ok(Feed { state, source, is_whole, checker, seen, spool, applied, removals, left_out })
+        let progress = Progress::new(state, source, is_whole, removals)?;
+        Ok(Feed { state, progress })
     }
 
     /// Sets how many documents the feed may remove. The default is
     /// [`Options::removals`](super::Options::removals). Single changes are not limited.
     pub fn removals(mut self, removals: Removals) -> Self {
-        self.removals = removals;
+        self.progress.removals = removals;
         self
     }
 
     /// Reports that the caller has skipped a number of rows that it could not use. Their documents
     /// are absent from the feed and would be removed: see [`Removals::Guarded`].
     pub fn left_out(&mut self, rows: u64) {
-        self.left_out += rows;
+        self.progress.left_out += rows;
     }
 
     /// Adds the document of a key. A key has 1 to 65,535 bytes ([`MAX_KEY`]). After an error of
     /// kind `InvalidArgument`, such as a violation of the schema, the feed can be continued.
     pub fn add(&mut self, key: impl AsRef<[u8]>, document: &Document) -> Result<()> {
-        self.add_change(key.as_ref(), Some(document))
+        self.progress.add_change(self.state, key.as_ref(), Some(document))
     }
 
     /// Removes the document of a key. Not needed in a feed, whose absent keys are removed.
     pub fn remove(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.add_change(key.as_ref(), None)
+        self.progress.add_change(self.state, key.as_ref(), None)
     }
 
-    fn add_change(&mut self, key: &[u8], document: Option<&Document>) -> Result<()> {
-        let change = check_change(self.state, &mut self.checker, key, document)?;
-        let stored = self.state.compare(self.source, &change)?;
+    /// Applies all changes atomically. Once this returns, they survive power loss.
+    ///
+    /// `InvalidArgument`, and nothing is changed, if the feed would remove more documents than
+    /// [`Feed::removals`] allow. After an I/O error the feed may already be recorded as complete;
+    /// then the next call or the next opening applies it.
+    pub fn finish(mut self) -> Result<Applied> {
+        self.progress.finish(self.state)
+    }
+}
+
+/// The contents of a [`Feed`] or an [`OwnedFeed`](super::OwnedFeed), without the index.
+pub(super) struct Progress {
+    source: String,
+    /// Whether keys that are absent from the feed are removed.
+    is_whole: bool,
+    checker: PartitionBuilder,
+    seen: HashSet<Id>,
+    spool: ChangeSpool,
+    applied: Applied,
+    pub(super) removals: Removals,
+    pub(super) left_out: u64,
+}
+
+impl Progress {
+    pub(super) fn new(
+        state: &State,
+        source: &str,
+        is_whole: bool,
+        removals: Removals,
+    ) -> Result<Progress> {
+        if source.is_empty() || source.len() > MAX_SOURCE {
+            return Err(Error::invalid(format!(
+                "the name of a source has {} bytes; it may have 1 to {MAX_SOURCE}",
+                source.len()
+            )));
+        }
+        let source = source.to_string();
+        let checker = PartitionBuilder::new(state.schema.clone());
+        let (seen, spool, applied) = Default::default();
+        let left_out = 0;
+        Ok(Progress { source, is_whole, checker, seen, spool, applied, removals, left_out })
+    }
+
+    /// Sets or removes the document of a key.
+    pub(super) fn add_change(
+        &mut self,
+        state: &State,
+        key: &[u8],
+        document: Option<&Document>,
+    ) -> Result<()> {
+        let change = check_change(state, &mut self.checker, key, document)?;
+        let stored = state.compare(&self.source, &change)?;
         let is_first = self.seen.insert(change.id);
         let applied = &mut self.applied;
         match (stored, document) {
@@ -182,32 +215,29 @@ impl<'a> Feed<'a> {
         if is_first && is_same {
             return Ok(());
         }
-        self.spool.push(&self.state.log, self.source, change)
+        self.spool.push(&state.log, &self.source, change)
     }
 
-    /// Applies all changes atomically. Once this returns, they survive power loss.
-    ///
-    /// `InvalidArgument`, and nothing is changed, if the feed would remove more documents than
-    /// [`Feed::removals`] allow. After an I/O error the feed may already be recorded as complete;
-    /// then the next call or the next opening applies it.
-    pub fn finish(mut self) -> Result<Applied> {
+    /// See [`Feed::finish`].
+    pub(super) fn finish(&mut self, state: &mut State) -> Result<Applied> {
+        let source = &self.source;
         if self.is_whole {
-            let (missing, all) = self.state.missing(self.source, &self.seen)?;
-            self.removals.check(self.source, missing.len(), all, self.left_out)?;
+            let (missing, all) = state.missing(source, &self.seen)?;
+            self.removals.check(source, missing.len(), all, self.left_out)?;
             for id in missing {
                 self.applied.removed += 1;
-                let change = Change { id, key: stored_key(&self.state.log, id)?, document: None };
-                self.spool.push(&self.state.log, self.source, change)?;
+                let change = Change { id, key: stored_key(&state.log, id)?, document: None };
+                self.spool.push(&state.log, source, change)?;
             }
         }
-        let dirty = match self.spool.finish(&self.state.log, self.source)? {
+        let dirty = match self.spool.finish(&state.log, source)? {
             0 => {
                 let changes = std::mem::take(&mut self.spool.changes);
-                apply_changes(self.state, self.source, changes, None, WriteOptions::sync())?
+                apply_changes(state, source, changes, None, WriteOptions::sync())?
             }
-            chunks => apply_chunks(self.state, chunks)?,
+            chunks => apply_chunks(state, chunks)?,
         };
-        compact_source_list(&self.state.log, self.source)?;
+        compact_source_list(&state.log, source)?;
         self.applied.dirty = dirty.into_iter().collect();
         Ok(std::mem::take(&mut self.applied))
     }
@@ -308,7 +338,7 @@ impl ChangeSpool {
 }
 
 /// Removes the chunks of a feed, unless it is complete.
-fn drop_chunks(log: &LogStore) -> Result<()> {
+pub(super) fn drop_chunks(log: &LogStore) -> Result<()> {
     if log.contains(FEED_COMPLETE)? {
         return Ok(());
     }

@@ -105,6 +105,7 @@ mod state;
 mod edit;
 mod repartition;
 mod apply;
+mod owned_feed;
 mod publish;
 mod backup;
 #[cfg(test)]
@@ -113,6 +114,7 @@ mod tests;
 pub use apply::{Applied, Feed, Removals};
 pub use backup::Backup;
 pub use format::{MAX_KEY, MAX_SOURCE};
+pub use owned_feed::{NotBegun, OwnedFeed};
 pub use partitioning::{MAX_PARTITIONS, Partitioning, partition_name};
 pub use publish::Publication;
 
@@ -279,14 +281,14 @@ impl Indexer {
     /// Begins a new version of a source. Keys that are new are added, changed documents updated,
     /// and keys absent from the feed removed, within the limit of [`Feed::removals`]. The name of a
     /// source has 1 to [`MAX_SOURCE`] bytes. Nothing changes before [`Feed::finish`].
-    pub fn feed<'a>(&'a mut self, source: &'a str) -> Result<Feed<'a>> {
+    pub fn feed(&mut self, source: &str) -> Result<Feed<'_>> {
         self.finish_interrupted()?;
         Feed::new(&mut self.state, source, true, self.options.removals)
     }
 
     /// Begins single changes of a source. Keys that they do not name stay as they are. Nothing
     /// changes before [`Feed::finish`].
-    pub fn changes<'a>(&'a mut self, source: &'a str) -> Result<Feed<'a>> {
+    pub fn changes(&mut self, source: &str) -> Result<Feed<'_>> {
         self.finish_interrupted()?;
         Feed::new(&mut self.state, source, false, self.options.removals)
     }

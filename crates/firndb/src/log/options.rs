@@ -49,6 +49,7 @@ pub enum Durability {
 #[non_exhaustive]
 pub struct Options {
     pub(crate) create: bool,
+    pub(crate) create_new: bool,
     pub(crate) read_only: bool,
     pub(crate) durability: Durability,
     pub(crate) segment_bytes: u64,
@@ -78,6 +79,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             create: true,
+            create_new: false,
             read_only: false,
             durability: Durability::Os,
             segment_bytes: SEGMENT_MAX,
@@ -103,6 +105,15 @@ impl Options {
     #[must_use]
     pub fn create(mut self, create: bool) -> Options {
         self.create = create;
+        self
+    }
+
+    /// Create the store, which must not exist: opening one that does is an error of kind
+    /// `AlreadyExists`. Of several processes that try, one succeeds. Default: no.
+    #[must_use]
+    pub fn create_new(mut self, create_new: bool) -> Options {
+        self.create_new = create_new;
+        self.create |= create_new;
         self
     }
 

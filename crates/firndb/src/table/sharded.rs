@@ -175,6 +175,7 @@ pub struct ShardedTable {
 /// rest. Sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ShardedStats {
     /// Number of shards.
     pub shards: u64,

@@ -20,7 +20,7 @@ pub struct Generation {
 enum Store {
     Table(Arc<Table>),
     Approximate(Arc<ApproximateTable>),
-    Sharded(ShardedTable),
+    Sharded(Arc<ShardedTable>),
     Collection(search::OpenSet),
 }
 
@@ -58,6 +58,31 @@ impl Generation {
     pub fn sharded_table(&self) -> Result<&ShardedTable> {
         match &self.store {
             Store::Sharded(table) => Ok(table),
+            _ => Err(self.wrong_kind("sharded table")),
+        }
+    }
+
+    /// The table, for callers that keep it longer than the generation. Its file stays open.
+    /// `InvalidArgument` if the version is of another kind.
+    pub fn shared_table(&self) -> Result<Arc<Table>> {
+        match &self.store {
+            Store::Table(table) => Ok(table.clone()),
+            _ => Err(self.wrong_kind("table")),
+        }
+    }
+
+    /// The approximate table, as [`Generation::shared_table`].
+    pub fn shared_approximate_table(&self) -> Result<Arc<ApproximateTable>> {
+        match &self.store {
+            Store::Approximate(table) => Ok(table.clone()),
+            _ => Err(self.wrong_kind("approximate table")),
+        }
+    }
+
+    /// The sharded table, as [`Generation::shared_table`].
+    pub fn shared_sharded_table(&self) -> Result<Arc<ShardedTable>> {
+        match &self.store {
+            Store::Sharded(table) => Ok(table.clone()),
             _ => Err(self.wrong_kind("sharded table")),
         }
     }
@@ -163,7 +188,7 @@ fn open_shards(
     }
     let table = ShardedTable::from_tables(shards);
     // The publisher has checked the same.
-    table.map(Store::Sharded).map_err(|e| match e.kind() {
+    table.map(|table| Store::Sharded(Arc::new(table))).map_err(|e| match e.kind() {
         ErrorKind::InvalidArgument => Error::corrupt(e.message()),
         _ => e,
     })

@@ -5,6 +5,7 @@
 
 #![expect(unsafe_code, reason = "io_uring takes addresses: see the SAFETY note of `push`")]
 
+use crate::disk::ForkGuard;
 use crate::disk::direct::buffer::{Buffer, Span};
 use crate::disk::direct::uncached_file::{Extent, UncachedFile};
 use crate::{Error, Result};
@@ -30,7 +31,10 @@ thread_local! {
 
 /// Takes the ring of this thread. `None` if the kernel refuses io_uring.
 pub(super) fn take() -> Option<Ring> {
-    let ring = RING.with_borrow_mut(Option::take).unwrap_or_else(Ring::open);
+    let kept = RING.with_borrow_mut(Option::take);
+    // A forked child inherits the ring of the thread, whose queues it would share with its parent.
+    let is_own = |ring: &Option<Ring>| ring.as_ref().is_none_or(|ring| !ring.process.is_child());
+    let ring = kept.filter(is_own).unwrap_or_else(Ring::open);
     if ring.is_none() {
         RING.with_borrow_mut(|slot| *slot = Some(None));
     }
@@ -46,6 +50,8 @@ pub(super) fn give_back(ring: Ring) {
 }
 
 pub(super) struct Ring {
+    /// The process that created the ring.
+    process: ForkGuard,
     ring: IoUring,
     pub(super) buffers: Vec<Buffer>,
     /// Number of reads that were pushed and have not completed.
@@ -73,6 +79,7 @@ impl Ring {
         let ring = build(&mut IoUring::builder()).or_else(|_| IoUring::new(ENTRIES)).ok()?;
         let buffers = (0..ENTRIES).map(|_| Buffer::new()).collect();
         Some(Ring {
+            process: ForkGuard::new(),
             ring,
             buffers,
             in_flight: 0,

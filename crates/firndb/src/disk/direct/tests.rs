@@ -6,6 +6,7 @@ use crate::disk::direct::reads::BUFFER;
 #[cfg(target_os = "linux")]
 use crate::disk::direct::ring::{ENTRIES, RING, Ring};
 use crate::disk::direct::uncached_file::Extent;
+use crate::disk::in_child;
 use crate::{Error, Result};
 use firndb_testing::{skipped, this_test};
 use std::cell::Cell;
@@ -49,6 +50,25 @@ fn memory_of_long_reads_is_freed() {
     assert!(file.read(5, 2 << 20).unwrap() == bytes[5..][..2 << 20]);
     let kept = BUFFER.with_borrow(|buffer| buffer.bytes.len()) + kept_by_ring();
     assert!(kept <= 64 * 3 * PAGE, "{kept} bytes are kept");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_forked_child_does_not_use_the_ring_of_its_parent() {
+    let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
+    let Some((file, path)) = file_of("forked", &bytes) else { return };
+    let pieces: Vec<Extent> = (0..100).map(|i| (i * 191, 100)).collect();
+    let is_right = || {
+        let mut right = 0;
+        let visit = |n: usize, read: &[u8]| {
+            right += usize::from(read == &bytes[pieces[n].0 as usize..][..pieces[n].1]);
+            Ok(())
+        };
+        file.read_many(numbered(&pieces), 32, visit).is_ok() && right == pieces.len()
+    };
+    assert!(is_right());
+    assert!(in_child(is_right));
+    assert!(is_right());
     std::fs::remove_file(&path).unwrap();
 }
 

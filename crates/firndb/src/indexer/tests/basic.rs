@@ -1,6 +1,7 @@
 //! Tests of single operations of the indexer.
 
 use super::*;
+use crate::indexer::Removals;
 use crate::{Error, ErrorKind};
 
 fn two_feeds(disk: &Arc<SimDisk>) -> Indexer {
@@ -212,4 +213,39 @@ fn too_many_partitions_are_rejected_before_any_is_written() {
     indexer.delete("a", "n0").unwrap();
     indexer.repartition(Partitioning::by_hash(4)).unwrap();
     assert_eq!(indexer.publish().unwrap().documents as usize, groups - 1);
+}
+
+#[test]
+fn an_owned_feed_does_what_a_feed_does_and_returns_the_index() {
+    let disk = SimDisk::new();
+    let indexer = two_feeds(&disk);
+    let Err(not_begun) = indexer.into_feed("") else { panic!("a source needs a name") };
+    assert_eq!(not_begun.error.kind(), ErrorKind::InvalidArgument);
+    let add = |indexer: Indexer, n| {
+        let mut feed = indexer.into_feed("a").unwrap_or_else(|e| panic!("{}", e.error));
+        for (key, group) in [("k1", "red"), ("k6", "blue")] {
+            feed.add(key, &document(key, &doc(group, n))).unwrap();
+        }
+        feed
+    };
+    let mut indexer = add(not_begun.index, 2).discard();
+    assert!(indexer.status().unwrap().dirty.is_empty());
+    let mut feed = add(indexer, 2);
+    assert!(feed.add("", &Document::new()).is_err(), "the feed can be continued");
+    feed.left_out(1);
+    let (back, refused) = feed.finish();
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let (back, applied) = add(back, 2).removals(Removals::All).finish();
+    let applied = applied.unwrap();
+    assert_eq!((applied.added, applied.updated, applied.removed), (1, 1, 3));
+    let mut changes = back.into_changes("a").unwrap_or_else(|e| panic!("{}", e.error));
+    changes.remove("k1").unwrap();
+    let (back, applied) = changes.finish();
+    assert_eq!(
+        (applied.unwrap().removed, back.status().unwrap().sources),
+        (1, vec![("a".to_string(), 1)])
+    );
+    indexer = back;
+    indexer.publish().unwrap();
+    assert_eq!(published(&indexer)["blue"]["k6"], doc("blue", 2));
 }

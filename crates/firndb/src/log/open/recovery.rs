@@ -151,6 +151,10 @@ pub(crate) fn find_log(disk: &DiskRef, dir: &Path, options: &Options) -> Result<
         disk.create_dir_all(dir)?;
     }
     let id = match files.iter().find_map(|file| file.head.as_ref().ok()) {
+        Some(_) if options.create_new => {
+            let message = "there is a store in this directory, and it was to be created";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir));
+        }
         Some(head) => head.header.store,
         None => {
             durable_end::check_new(&part, !hints.is_empty(), dir)?;

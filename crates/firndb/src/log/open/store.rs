@@ -218,6 +218,14 @@ impl LogStore {
         self.shared().wake(Task::Compact);
     }
 
+    /// Whether maintenance is behind, so that the next write may wait for it: some milliseconds, or
+    /// up to a second near the limit of segments. Takes no lock. For callers that have something to
+    /// release before they wait.
+    #[inline]
+    pub fn has_backpressure(&self) -> bool {
+        self.writable.as_ref().is_some_and(|shared| shared.backpressure.is_behind())
+    }
+
     /// The size of the store and its segments, and counts of its operations. Takes time in
     /// proportion to the number of segments.
     pub fn stats(&self) -> Stats {

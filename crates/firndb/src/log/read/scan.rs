@@ -16,6 +16,12 @@ impl Snapshot {
         over(Source::Borrowed(self), self.view.segments.in_order())
     }
 
+    /// [`Snapshot::iter`] that keeps the snapshot open until it is dropped, where a borrow is
+    /// impractical: in another thread, or in an iterator of another language.
+    pub fn iter_shared(self: &Arc<Snapshot>) -> Iter<'static> {
+        over(Source::Shared(Arc::clone(self)), self.view.segments.in_order())
+    }
+
     /// [`Snapshot::iter`] that keeps the snapshot.
     pub(crate) fn into_iter(self) -> Iter<'static> {
         let segments = self.view.segments.in_order();
@@ -44,6 +50,7 @@ fn over(source: Source<'_>, segments: Vec<Arc<Segment>>) -> Iter<'_> {
 enum Source<'a> {
     Borrowed(&'a Snapshot),
     Owned(Snapshot),
+    Shared(Arc<Snapshot>),
 }
 
 impl Deref for Source<'_> {
@@ -54,6 +61,7 @@ impl Deref for Source<'_> {
         match self {
             Source::Borrowed(snapshot) => snapshot,
             Source::Owned(snapshot) => snapshot,
+            Source::Shared(snapshot) => snapshot,
         }
     }
 }

@@ -26,6 +26,13 @@ pub struct Snapshot {
 pub(crate) fn take(shared: &Arc<Shared>) -> Snapshot {
     let shared = Arc::clone(shared);
     let now = shared.now();
+    if shared.dir.is_forked_child() {
+        // Nothing changes here any more: the index is a copy, and only the parent writes. A thread
+        // of the parent may have held a lock at the time of the fork, so none is taken.
+        let end = (u64::MAX, 0);
+        let view = Arc::new(SnapshotView::new(shared.lookup.segments.load_full(), end));
+        return Snapshot { shared, view, now };
+    }
     // Under the lock, so that the snapshot has no part of a write.
     let writer = settle(&shared);
     let end = writer.as_ref().map_or((u64::MAX, 0), |writer| writer.position());
@@ -37,7 +44,9 @@ pub(crate) fn take(shared: &Arc<Shared>) -> Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.shared.snapshots.remove(&self.view);
+        if !self.shared.dir.is_forked_child() {
+            self.shared.snapshots.remove(&self.view);
+        }
     }
 }
 

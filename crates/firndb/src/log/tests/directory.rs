@@ -201,6 +201,55 @@ fn a_forked_child_reads_and_does_not_write() {
     store.close().unwrap();
 }
 
+/// No thread of the child releases the lock.
+#[test]
+fn a_forked_child_takes_snapshots_while_a_thread_of_the_parent_writes() {
+    let dir = TestDir::new("fork-snapshot");
+    let store = LogStore::open_with(dir.join("store"), options()).unwrap();
+    fill(&store, 100, b"parent").unwrap();
+    let earlier = store.snapshot();
+    let writer = store.writable().lock_any();
+    let is_right = crate::disk::in_child(|| {
+        let snapshot = store.snapshot();
+        let counts = snapshot.iter().count() == 100 && store.iter().count() == 100;
+        let reads = snapshot.get(1u32.to_le_bytes()).unwrap().unwrap() == b"parent";
+        drop((snapshot, earlier));
+        counts && reads
+    });
+    assert!(is_right);
+    drop(writer);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_store_that_is_to_be_created_must_not_exist() {
+    let dir = TestDir::new("create-new");
+    let (path, new) = (dir.join("store"), options().create_new(true));
+    let store = LogStore::open_with(&path, new.clone()).unwrap();
+    store.put(b"key", b"value").unwrap();
+    store.close().unwrap();
+    let refused = LogStore::open_with(&path, new.clone()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(refused.file(), Some(path.as_path()));
+    assert_eq!(open(&path).get(b"key").unwrap().unwrap(), b"value");
+    // An empty directory is no store.
+    fs::create_dir(dir.join("empty")).unwrap();
+    LogStore::open_with(dir.join("empty"), new).unwrap();
+}
+
+#[test]
+fn a_shared_iterator_keeps_the_snapshot() {
+    let dir = TestDir::new("iter-shared");
+    let store = open(&dir.join("store"));
+    fill(&store, 100, b"old").unwrap();
+    let snapshot = std::sync::Arc::new(store.snapshot());
+    let records = snapshot.iter_shared();
+    drop(snapshot);
+    fill(&store, 100, b"new").unwrap();
+    let values: Vec<_> = records.map(|record| record.unwrap().1).collect();
+    assert_eq!(values, vec![b"old".to_vec(); 100]);
+}
+
 /// A copy by length and modification time (rsync) must see that a segment changed.
 #[test]
 fn a_sync_changes_the_time_of_modification() {

@@ -1,10 +1,10 @@
 //! Builds several partitions within bounded memory. What exceeds the limit is written to files in a
-//! temporary folder next to the collection and becomes further partitions.
+//! temporary folder and becomes further partitions.
 
-use crate::interrupt;
 use firndb::search::{Change, Document, MAX_DOCUMENTS, PartitionBuilder, Schema};
 use firndb::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher, RandomState};
 use std::os::unix::fs::DirBuilderExt;
@@ -16,7 +16,27 @@ const MAX_PARTITIONS: usize = 4096;
 /// Documents between two checks of the memory in use.
 const INTERVAL: usize = 256;
 
-/// The partitions of one build, by name.
+/// The partitions of one build, by name, within bounded memory: those that exceed the limit are
+/// written to a temporary folder, which is removed when this is dropped.
+///
+/// ```
+/// use firndb::search::{Collection, Document, Schema};
+/// use firndb_ingest::Parts;
+/// # let dir = std::env::temp_dir().join(format!("firndb-doc-parts-{}", std::process::id()));
+///
+/// let schema = Schema::from_toml("[fields]\nid = 'u64 full'")?;
+/// let mut parts = Parts::new(&schema, 1 << 30, &dir);
+/// for id in 0..10u64 {
+///     let name = if id % 2 == 0 { "even" } else { "odd" };
+///     parts.add(name, &Document::new().set("id", id))?;
+/// }
+/// let collection = Collection::create(&dir)?;
+/// let mut change = collection.change()?;
+/// parts.put_all(&mut change, || Ok(()))?;
+/// assert_eq!(change.commit()?.partitions().len(), 2);
+/// # std::fs::remove_dir_all(dir).unwrap();
+/// # Ok::<(), firndb::Error>(())
+/// ```
 pub struct Parts {
     schema: Schema,
     memory: usize,
@@ -45,8 +65,29 @@ impl Parts {
         }
     }
 
-    /// Adds a document to the partition of this name. An `InvalidArgument` concerns this document
-    /// alone.
+    /// Writes files to a folder in `dir`, instead of one next to the collection.
+    pub fn temp_dir(mut self, dir: &Path) -> Parts {
+        self.folder = Folder::next_to(&dir.join("partitions"));
+        self
+    }
+
+    /// The folder of partitions that exceed the limit. It exists once there are some; its name is
+    /// random.
+    pub fn folder(&self) -> &Path {
+        &self.folder.path
+    }
+
+    /// Whether no document was added.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.written.is_empty()
+    }
+
+    /// Adds a document to the partition of this name.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` if this document does not fit; it is not added, and others can be.
+    /// `Failed` if there are more than 4,096 partitions; `Io`.
     pub fn add(&mut self, name: &str, document: &Document) -> Result<()> {
         if self.open.get(name).is_some_and(|builder| builder.len() == self.most) {
             self.write_out(name)?;
@@ -57,7 +98,7 @@ impl Parts {
             if self.open.len() + self.written.len() >= MAX_PARTITIONS {
                 let message = format!(
                     "more than {MAX_PARTITIONS} partitions; choose a field of fewer values or \
-                     give more --memory"
+                     allow more memory"
                 );
                 return Err(Error::new(ErrorKind::Failed, message));
             }
@@ -100,18 +141,27 @@ impl Parts {
     }
 
     /// Adds all partitions to a change, replacing those of the same names. Partitions that exceeded
-    /// the limit are continued by further ones.
-    pub fn put_all(mut self, change: &mut Change) -> Result<()> {
+    /// the limit are continued by further ones. Calls `check` before each partition: its error ends
+    /// the call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Change::put`] and [`Change::extend`]; that of `check`.
+    pub fn put_all<E: From<Error>>(
+        mut self,
+        change: &mut Change,
+        mut check: impl FnMut() -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
         let mut put = BTreeSet::new();
         for (name, file) in &self.written {
-            interrupt::check()?;
+            check()?;
             match put.insert(name.clone()) {
                 true => change.put_file(name, file)?,
                 false => _ = change.extend_file(name, file)?,
             }
         }
         for (name, builder) in std::mem::take(&mut self.open) {
-            interrupt::check()?;
+            check()?;
             match put.insert(name.clone()) {
                 true => change.put(&name, builder)?,
                 false => _ = change.extend(&name, builder)?,
@@ -120,6 +170,10 @@ impl Parts {
         Ok(())
     }
 
+    /// Fails if a partition to be written has one of these names.
+    ///
+    /// # Errors
+    ///
     /// `AlreadyExists` if one of these names is that of a partition to be written.
     pub fn check_new(&self, names: &[&str]) -> Result<()> {
         let mut new = self.written.iter().map(|(name, _)| name).chain(self.open.keys());
@@ -127,20 +181,28 @@ impl Parts {
             None => Ok(()),
             Some(name) => Err(Error::new(
                 ErrorKind::AlreadyExists,
-                format!("there is a partition {name} already; choose another name, or --update"),
+                format!("there is a partition {name} already; choose another name"),
             )),
         }
     }
 }
 
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&String> = self.open.keys().collect();
+        f.debug_struct("Parts").field("open", &names).field("written", &self.written).finish()
+    }
+}
+
 /// A temporary folder for partition files, created on first use and removed at the end. Folders of
 /// killed processes are removed by the next build into the same collection.
+#[derive(Debug)]
 struct Folder {
     path: PathBuf,
     /// Held while the folder is in use, once it is created.
     lock: Option<File>,
-    /// A signal removes the folder.
-    temporary: Option<interrupt::Temporary>,
+    /// The process that removes the folder: a forked child has a copy of this.
+    process: u32,
 }
 
 /// The file in a folder that the owning process has locked.
@@ -157,14 +219,13 @@ impl Folder {
         // written there or to redirect it by a symbolic link.
         let random = RandomState::new().hash_one(0u8);
         let name = format!("{prefix}{}-{random:0DIGITS$x}", std::process::id());
-        Folder { path: collection.with_file_name(name), lock: None, temporary: None }
+        let path = collection.with_file_name(name);
+        Folder { path, lock: None, process: std::process::id() }
     }
 
     fn path(&mut self) -> Result<&Path> {
         if self.lock.is_none() {
             let parent = self.path.parent().unwrap_or(Path::new(""));
-            // Before the folder exists: its name is random, so no other process has it.
-            let temporary = interrupt::temporary(&self.path);
             let made = fs::create_dir_all(parent).and_then(|()| {
                 DirBuilder::new().mode(0o700).create(&self.path)?;
                 let lock = File::create_new(self.path.join(LOCK))?;
@@ -172,7 +233,6 @@ impl Folder {
                 Ok(lock)
             });
             self.lock = Some(made.map_err(|e| Error::io("create", &self.path, e))?);
-            self.temporary = Some(temporary);
         }
         Ok(&self.path)
     }
@@ -215,7 +275,7 @@ fn is_locked(path: &Path) -> bool {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        if self.lock.is_some() {
+        if self.lock.is_some() && self.process == std::process::id() {
             // What cannot be removed only wastes space.
             let _ = fs::remove_dir_all(&self.path);
         }
@@ -242,7 +302,8 @@ mod tests {
             assert_eq!(process, Some(std::process::id()));
         }
         // An existing folder of the same name is not taken over.
-        let mut third = Folder { path: folders[0].path.clone(), lock: None, temporary: None };
+        let mut third = Folder::next_to(&collection);
+        third.path = folders[0].path.clone();
         assert_eq!(third.path().unwrap_err().kind(), ErrorKind::AlreadyExists);
         drop(folders);
         fs::remove_dir(collection.parent().unwrap()).unwrap();
@@ -261,7 +322,7 @@ mod tests {
         let mut change = collection.change().unwrap();
         assert_eq!(parts.check_new(&["main"]).unwrap_err().kind(), ErrorKind::AlreadyExists);
         parts.check_new(&["main.2"]).unwrap();
-        parts.put_all(&mut change).unwrap();
+        parts.put_all(&mut change, || Ok::<(), Error>(())).unwrap();
         assert_eq!(change.names(), ["main", "main.2", "main.3"]);
         assert_eq!(change.commit().unwrap().len(), 7);
         fs::remove_dir_all(&dir).unwrap();
