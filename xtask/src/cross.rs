@@ -1,4 +1,5 @@
-//! Type-checks the library and the command line for the other supported targets.
+//! Type-checks the library, the command line and the Python package for the other supported
+//! targets.
 //!
 //! A target whose standard library is not installed is skipped, as is one without a C compiler,
 //! which the build scripts of zstd and blake3 need. Install them with `rustup target add TARGET`
@@ -43,7 +44,7 @@ pub fn run() -> Outcome {
 
 fn check(target: &Target, compiler: Option<PathBuf>) -> Outcome {
     let mut command = cargo(&["check", "--locked", "--tests", "--target", target.name]);
-    command.args(["-p", "firndb", "-p", "firndb-cli"]);
+    command.args(["-p", "firndb", "-p", "firndb-cli", "-p", "firndb-python"]);
     if let Some(compiler) = compiler {
         command.env(variable("CC", target), compiler);
     }

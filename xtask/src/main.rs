@@ -12,6 +12,7 @@ mod proof;
 mod suite;
 mod tidy;
 mod tools;
+mod wheel;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -26,10 +27,12 @@ usage: cargo xtask VERB
   fuzz TARGET [--seconds N]
                          fuzzes a target, here for 60 s; `fuzz TARGET FILE...` runs inputs once
   fresh [demo] [test]    both commands of the README in a bare Debian made by debootstrap, as root
+  wheel                  builds the wheel of the Python package, installs it into a new virtual
+                         environment below target/wheel, and runs the package's tests there
   tidy                   the rules of this repository, checked over all files that git tracks
   licences               every dependency has an accepted licence
   cross                  type-checks the other supported targets that are installed
-  bench search|table|log|limits|index|swaps|serve [--peers a,b] [ARGS]
+  bench search|table|log|limits|index|swaps|serve|python [--peers a,b] [ARGS]
                          the benchmarks, in release mode
 ";
 
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
     let outcome = match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["ci"] => ci::run(),
         ["test", rest @ ..] => suite::run(rest),
+        ["wheel"] => wheel::run(),
         ["tidy"] => tidy::run(),
         ["licences"] => licences::run(),
         ["cross"] => cross::run(),
@@ -66,6 +70,9 @@ fn main() -> ExitCode {
 }
 
 fn bench(args: &[&str]) -> Outcome {
+    if args.first() == Some(&"python") {
+        return wheel::bench(&args[1..]);
+    }
     if args.first() == Some(&"serve") {
         finish(&mut cargo(&["build", "--release", "-p", "firndb-server"]))?;
     }

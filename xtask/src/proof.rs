@@ -1,11 +1,12 @@
 //! The long proofs: tests that `cargo xtask test` runs at a small size, here at full size in
 //! release.
 //!
-//! Each part is a set of tests that read their size from the environment, or a fuzz target. A
-//! variable that is already set takes precedence, so that a part can be made larger or smaller.
+//! Each part is a set of tests that read their size from the environment, the wheel of the Python
+//! package, or a fuzz target. A variable that is already set takes precedence, so that a part can
+//! be made larger or smaller.
 
 use crate::tools::{is_on_path, is_root};
-use crate::{Outcome, cargo, finish, fuzz};
+use crate::{Outcome, cargo, finish, fuzz, wheel};
 use std::time::{Duration, Instant};
 
 /// A set of tests with their sizes.
@@ -98,6 +99,9 @@ const PROOFS: [Proof; 8] = [
     },
 ];
 
+/// The part that builds and tests the wheel.
+const WHEEL: &str = "wheel";
+
 /// Duration of each fuzz target in seconds.
 const FUZZ_SECONDS: u64 = 60;
 
@@ -156,10 +160,14 @@ fn line(name: &str, end: &End, time: Duration) -> String {
 
 fn names() -> Vec<String> {
     let fuzz = fuzz::targets().map(|target| format!("fuzz-{target}"));
-    PROOFS.iter().map(|proof| proof.name.to_string()).chain(fuzz).collect()
+    let proofs = PROOFS.iter().map(|proof| proof.name.to_string());
+    proofs.chain([WHEEL.to_string()]).chain(fuzz).collect()
 }
 
 fn describe(name: &str) -> String {
+    if name == WHEEL {
+        return "the wheel of the Python package, installed and tested".to_string();
+    }
     let proof = PROOFS.iter().find(|proof| proof.name == name).map(|proof| proof.what.to_string());
     proof.unwrap_or_else(|| format!("{FUZZ_SECONDS} s of a fuzz target"))
 }
@@ -168,6 +176,7 @@ fn prove(name: &str) -> End {
     let (needs, outcome): (Outcome, Box<dyn Fn() -> Outcome>) =
         match PROOFS.iter().find(|proof| proof.name == name) {
             Some(proof) => ((proof.needs)(), Box::new(|| test(proof))),
+            None if name == WHEEL => (wheel::missing(), Box::new(wheel::run)),
             None => {
                 let target = name.trim_start_matches("fuzz-");
                 (fuzz::missing(), Box::new(move || fuzz::fuzz(target, FUZZ_SECONDS)))

@@ -1,5 +1,6 @@
 //! Benchmarks of FirnDB against its peers ([`search`], [`table`] and [`log`]), and of the Indexer
-//! ([`index`]), for which there is no peer.
+//! ([`index`]), for which there is no peer. [`serve`] and [`python`] measure the server and the
+//! Python package.
 //!
 //! Engines are child processes that speak the protocol of `firndb-bench-protocol`: FirnDB's stores,
 //! a floor of bare arrays, and the programs below `peers/` (found and built by [`peers`], driven
@@ -16,6 +17,7 @@ pub mod machine;
 pub mod outputs;
 pub mod page;
 pub mod peers;
+pub mod python;
 pub mod search;
 pub mod serve;
 pub mod table;

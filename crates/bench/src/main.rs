@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand};
 use firndb_bench::child::Launcher;
 use firndb_bench::outputs::{self, Outputs};
 use firndb_bench::peers::Peers;
-use firndb_bench::{chart, index, log, machine, search, serve, table, units};
+use firndb_bench::{chart, index, log, machine, python, search, serve, table, units};
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::log::Workload as LogWorkload;
 use firndb_bench_protocol::table::Workload;
@@ -34,6 +34,22 @@ enum Command {
     Swaps(Swaps),
     /// Server: HTTP beside nginx, the Redis protocol beside redis-server, batches, searches.
     Serve(Serve),
+    /// Python package: gets, puts and builds beside lmdb, rocksdict and the command line.
+    Python(Python),
+    /// Prints the time of a page of hits in Rust, for the benchmark of the Python package.
+    #[command(hide = true)]
+    Page {
+        /// The collection.
+        collection: PathBuf,
+        /// The query, as text.
+        query: String,
+        /// The fields to read.
+        #[arg(value_delimiter = ',')]
+        fields: Vec<String>,
+        /// Pages to read.
+        #[arg(long)]
+        pages: u32,
+    },
     /// Answers jobs on standard input, as a child process of the runner.
     #[command(hide = true)]
     Engine {
@@ -223,6 +239,25 @@ struct Serve {
     markdown: Option<PathBuf>,
 }
 
+#[derive(Args)]
+struct Python {
+    /// The Python of an environment with the packages; `cargo xtask bench python` makes one.
+    #[arg(long)]
+    python: PathBuf,
+    /// Parts to run; by default all.
+    #[arg(long, value_delimiter = ',', num_args = 1..)]
+    parts: Vec<String>,
+    /// Rounds, in each of which every engine is measured.
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// Size of the data in per cent: 100 is what the page has.
+    #[arg(long, default_value_t = 100)]
+    percent: u64,
+    /// Write a page with the figures to this file, as Markdown.
+    #[arg(long)]
+    markdown: Option<PathBuf>,
+}
+
 fn main() -> Result<()> {
     let Cli::Command(command) = Cli::parse();
     match command {
@@ -233,6 +268,10 @@ fn main() -> Result<()> {
         Command::Index(options) => run_index(&options),
         Command::Swaps(options) => run_swaps(&options),
         Command::Serve(options) => run_serve(&options),
+        Command::Python(options) => run_python(&options),
+        Command::Page { collection, query, fields, pages } => {
+            python::page::run(&collection, &query, &fields, pages)
+        }
         Command::Engine { bench, name, records: Some(records) } if bench == "log-limits" => {
             log::limits::fill_and_update(Path::new(&name), records)
         }
@@ -375,6 +414,25 @@ fn run_serve(options: &Serve) -> Result<()> {
         documents: options.documents,
     })?;
     let page = serve::markdown::page(&report);
+    println!("{page}");
+    options.markdown.iter().try_for_each(|path| outputs::write(path, &page))
+}
+
+fn run_python(options: &Python) -> Result<()> {
+    options.markdown.iter().try_for_each(outputs::prepare)?;
+    let mut parts = options.parts.clone();
+    if parts.is_empty() {
+        parts.extend(python::PARTS.iter().map(|part| part.name.to_string()));
+    }
+    let report = python::run(&python::Options {
+        python: options.python.clone(),
+        scripts: target()?.join("../bindings/python/bench"),
+        dir: target()?.join("bench/python"),
+        parts,
+        rounds: options.rounds.max(1),
+        percent: options.percent.max(1),
+    })?;
+    let page = python::markdown::page(&report);
     println!("{page}");
     options.markdown.iter().try_for_each(|path| outputs::write(path, &page))
 }

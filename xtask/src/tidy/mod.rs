@@ -4,6 +4,7 @@
 //! This file only reads the files and passes them to the rules:
 //!
 //! - [`rust`]: file heads, columns, forbidden words, unsafe code, access to files and bytes;
+//! - [`python`]: the same for the Python package, as far as it makes sense there;
 //! - [`ratchet`]: lengths of files and functions;
 //! - [`layers`]: which parts of the library import which;
 //! - [`paths`]: names in the read and write paths that module documentation describes;
@@ -14,6 +15,7 @@ mod dependencies;
 mod layers;
 mod pages;
 mod paths;
+mod python;
 mod ratchet;
 mod rust;
 mod source;
@@ -68,7 +70,8 @@ fn check(tree: &Tree, packages: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut sources = BTreeMap::new();
     let is_ours = |name: &str| {
-        ["crates/", "examples/", "fuzz/", "xtask/"].iter().any(|f| name.starts_with(f))
+        let folders = ["bindings/", "crates/", "examples/", "fuzz/", "xtask/"];
+        folders.iter().any(|folder| name.starts_with(folder))
     };
     for name in tree.keys().filter(|name| is_ours(name) && name.ends_with(".rs")) {
         let source = Source::new(&text(name));
@@ -84,6 +87,9 @@ fn check(tree: &Tree, packages: &str) -> Vec<Finding> {
     }
     for (name, bytes) in tree {
         findings.extend(pages::check_any(name, bytes));
+        if python::is_ours(name) {
+            findings.extend(python::check(name, &text(name)));
+        }
         if name.ends_with(".md") {
             let exists = |path: &str| pages::names_something(path, tree.keys());
             findings.extend(pages::check_links(name, &text(name), exists));
@@ -137,6 +143,7 @@ mod tests {
             ("crates/firndb/dependencies.txt", "zstd\n"),
             ("docs/README.md", "[x](no.md)\n```rust,ignore\n```\n"),
             ("xtask/ratchet.txt", "900 crates/gone.rs\n"),
+            ("bindings/python/python/firndb/_a.py", "import os\n"),
         ];
         let tree = bad.map(|(name, text)| (name.to_string(), text.as_bytes().to_vec())).into();
         let findings = check(&tree, "firndb v1\nserde v1\n");
@@ -149,6 +156,7 @@ mod tests {
             "crates/gone.rs",
             "CHANGELOG.md",
             "Rust block",
+            "docstring",
         ];
         for word in expected {
             assert!(all.contains(word), "nothing about {word} in:\n{all}");

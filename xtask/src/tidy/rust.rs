@@ -42,6 +42,7 @@ const FENCES: [Fence; 2] = [
 
 /// The only files with unsafe code.
 const UNSAFE_FILES: &[&str] = &[
+    "bindings/python/src/arrow/capsule.rs",
     "crates/bench-protocol/src/table/fold.rs",
     "crates/firndb/src/bytes/monotonic/partitioned.rs",
     "crates/firndb/src/bytes/prefetch.rs",

@@ -1,0 +1,106 @@
+//! Iteration over keys, values or items.
+
+use crate::bytes::Form;
+use crate::error::Result;
+use firndb::log::Iter;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+/// Records that are read at a time, without the GIL, and the bytes after which fewer are.
+const RECORDS: usize = 256;
+const BYTES: usize = 1 << 20;
+
+/// What an iterator yields.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Part {
+    Keys,
+    Values,
+    Items,
+}
+
+/// Iterates over the records of a log store or snapshot, as they were when the iterator was made.
+#[pyclass(frozen, module = "firndb._native")]
+pub struct RecordIter {
+    state: Mutex<State>,
+    part: Part,
+    form: Form,
+}
+
+struct State {
+    records: Iter<'static>,
+    ready: VecDeque<(Vec<u8>, Vec<u8>)>,
+}
+
+impl RecordIter {
+    pub fn new(records: Iter<'static>, part: Part, form: Form) -> RecordIter {
+        RecordIter { state: Mutex::new(State { records, ready: VecDeque::new() }), part, form }
+    }
+}
+
+#[pymethods]
+impl RecordIter {
+    fn __iter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyAny>>> {
+        let ready = self.lock()?.ready.pop_front();
+        let next = match ready {
+            Some(next) => Some(next),
+            None => self.read(py)?,
+        };
+        let Some((key, value)) = next else { return Ok(None) };
+        let form = self.form;
+        Ok(Some(match self.part {
+            Part::Keys => form.object(py, &key)?,
+            Part::Values => form.object(py, &value)?,
+            Part::Items => {
+                PyTuple::new(py, [form.object(py, &key)?, form.object(py, &value)?])?.into_any()
+            }
+        }))
+    }
+}
+
+impl RecordIter {
+    /// Locks the state. Does not wait: in a forked child a lock may never be released.
+    fn lock(&self) -> Result<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
+            Ok(state) => Ok(state),
+            Err(TryLockError::Poisoned(state)) => Ok(state.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                Err(PyValueError::new_err("another thread uses the iterator at this moment").into())
+            }
+        }
+    }
+
+    /// Reads the next records, without the GIL, and returns the first of them.
+    fn read(&self, py: Python<'_>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let mut locked = self.lock()?;
+        let (state, part) = (&mut *locked, self.part);
+        let read = py.detach(|| state.fill(part).map(|()| state.ready.pop_front()));
+        drop(locked); // Making an exception runs Python code.
+        Ok(read?)
+    }
+}
+
+impl State {
+    /// Reads the next records.
+    fn fill(&mut self, part: Part) -> firndb::Result<()> {
+        let (mut bytes, ready) = (0, &mut self.ready);
+        while ready.len() < RECORDS && bytes < BYTES {
+            let read = self.records.next_with(|key, value| {
+                let value = if part == Part::Keys { Vec::new() } else { value.to_vec() };
+                bytes += key.len() + value.len();
+                ready.push_back((key.to_vec(), value));
+            });
+            match read {
+                Some(read) => read?,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! Log stores.
+
+pub mod admin;
+pub mod batch;
+pub mod iter;
+mod options;
+mod pairs;
+pub mod snapshot;
+pub mod store;
+mod update;
