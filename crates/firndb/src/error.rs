@@ -75,7 +75,8 @@ impl ErrorKind {
         self.forms().python_base
     }
 
-    /// The Java exception from which the exception of this kind is derived.
+    /// The Java exception from which the exception of this kind is derived, or which it is if it
+    /// is one of the JDK.
     pub fn java_base(self) -> &'static str {
         self.forms().java_base
     }
@@ -90,21 +91,21 @@ impl ErrorKind {
             ErrorKind::InvalidArgument =>
                 row(2, "invalid_argument", 400, "ERR", "ValueError", "IllegalArgumentException"),
             ErrorKind::NotFound =>
-                row(3, "not_found", 404, "ERR", "FileNotFoundError", "NoSuchFileException"),
+                row(3, "not_found", 404, "ERR", "FileNotFoundError", "FirnException"),
             ErrorKind::AlreadyExists =>
-                row(4, "already_exists", 409, "ERR", "FileExistsError", "IOException"),
+                row(4, "already_exists", 409, "ERR", "FileExistsError", "FirnException"),
             ErrorKind::Locked =>
-                row(5, "locked", 423, "READONLY", "BlockingIOError", "IllegalStateException"),
+                row(5, "locked", 423, "READONLY", "BlockingIOError", "FirnException"),
             ErrorKind::Corrupt =>
-                row(6, "corrupt", 500, "ERR", "Exception", "IOException"),
+                row(6, "corrupt", 500, "ERR", "Exception", "FirnException"),
             ErrorKind::UnsupportedVersion =>
-                row(7, "unsupported_version", 500, "ERR", "Exception", "IOException"),
+                row(7, "unsupported_version", 500, "ERR", "Exception", "FirnException"),
             ErrorKind::Io =>
-                row(8, "io", 500, "MISCONF", "OSError", "IOException"),
+                row(8, "io", 500, "MISCONF", "OSError", "FirnException"),
             ErrorKind::Failed =>
-                row(9, "failed", 503, "MISCONF", "RuntimeError", "IllegalStateException"),
+                row(9, "failed", 503, "MISCONF", "RuntimeError", "FirnException"),
             ErrorKind::Cancelled =>
-                row(10, "cancelled", 503, "TRYAGAIN", "TimeoutError", "CancellationException"),
+                row(10, "cancelled", 503, "TRYAGAIN", "TimeoutError", "FirnException"),
         }
     }
 }

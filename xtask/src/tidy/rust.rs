@@ -42,6 +42,8 @@ const FENCES: [Fence; 2] = [
 
 /// The only files with unsafe code.
 const UNSAFE_FILES: &[&str] = &[
+    "bindings/java/src/convert.rs",
+    "bindings/java/src/native/mod.rs",
     "bindings/python/src/arrow/capsule.rs",
     "crates/bench-protocol/src/table/fold.rs",
     "crates/firndb/src/bytes/monotonic/partitioned.rs",

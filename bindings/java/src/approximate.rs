@@ -1,0 +1,198 @@
+//! Approximate tables and their builder.
+
+use crate::convert::{
+    Part, Unpack, bytes_of, collect_values, long, new_array, new_longs, optional_bytes,
+    optional_string, path,
+};
+use crate::error::Result;
+use crate::handle::Handles;
+use crate::log::{Keys, Packed, copy_value};
+use crate::table::{access, duplicates, finished, size};
+use firndb::table::{ApproximateBuilder, ApproximateOptions, ApproximateTable};
+use jni::Env;
+use jni::objects::{JByteArray, JIntArray, JLongArray, JString};
+use jni::sys::{jint, jlong};
+use std::sync::{Arc, Mutex, PoisonError};
+
+static TABLES: Handles<Arc<ApproximateTable>, 8> = Handles::new("approximate table");
+static BUILDERS: Handles<Arc<Mutex<Option<ApproximateBuilder>>>, 1> = Handles::new("builder");
+
+/// An absent key in a result that is a length.
+const ABSENT: jint = -1;
+
+pub fn open(env: &mut Env<'_>, at: &JString<'_>, mode: jint) -> Result<jlong> {
+    let table = ApproximateTable::open_with(path(env, at)?, access(mode))?;
+    Ok(TABLES.insert(Arc::new(table))?)
+}
+
+pub fn close(_: &mut Env<'_>, handle: jlong) -> Result<()> {
+    TABLES.close(handle)?;
+    Ok(())
+}
+
+/// Calls `call` with an open table.
+fn with<R>(handle: jlong, call: impl FnOnce(&ApproximateTable) -> firndb::Result<R>) -> Result<R> {
+    Ok(TABLES.with(handle, |table| call(table))??)
+}
+
+pub fn get<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> Result<JByteArray<'l>> {
+    key.with_key(env, |env, key| match with(handle, |table| table.get(key))? {
+        Some(value) => new_array(env, &value),
+        None => Ok(JByteArray::default()),
+    })
+}
+
+/// Copies a value to `to` if it fits, and returns its length.
+pub fn get_into<'l>(
+    env: &mut Env<'l>,
+    handle: jlong,
+    key: &Part<'l>,
+    to: &Part<'l>,
+) -> Result<jint> {
+    key.with_key(env, |env, key| match with(handle, |table| table.get(key))? {
+        Some(value) => copy_value(env, &value, to),
+        None => Ok(ABSENT),
+    })
+}
+
+pub fn contains<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> Result<bool> {
+    key.with_key(env, |_, key| with(handle, |table| table.contains(key)))
+}
+
+/// The values of keys, one after another, and their lengths in `lengths`.
+pub fn get_many<'l>(
+    env: &mut Env<'l>,
+    handle: jlong,
+    keys: &Keys<'l>,
+    lengths: &JIntArray<'_>,
+) -> Result<JByteArray<'l>> {
+    let values = keys.with(env, |keys| {
+        let found = with(handle, |table| table.get_many(keys))?;
+        collect_values(keys.len(), |values| {
+            found.iter().try_for_each(|value| values.push(value.as_deref()))
+        })
+    })?;
+    values.finish(env, lengths, keys.from)
+}
+
+pub fn length(_: &mut Env<'_>, handle: jlong) -> Result<jlong> {
+    with(handle, |table| Ok(long(table.len())))
+}
+
+/// The numbers of `ApproximateTable.Stats`, in the order of its components.
+pub fn stats<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JLongArray<'l>> {
+    let stats = with(handle, |table| Ok(table.stats()))?;
+    let numbers = [
+        long(stats.records),
+        long(stats.shards),
+        long(stats.value_width),
+        jlong::from(stats.fingerprint_bits),
+        stats.false_positives.to_bits().cast_signed(),
+        long(stats.hash_bytes),
+        long(stats.slot_bytes),
+        long(stats.file_bytes),
+        long(stats.memory_bytes),
+        stats.seed.cast_signed(),
+    ];
+    new_longs(env, &numbers)
+}
+
+pub fn metadata<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JByteArray<'l>> {
+    TABLES.with(handle, |table| new_array(env, table.metadata()?))?
+}
+
+pub fn verify<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JLongArray<'l>> {
+    let verified = with(handle, ApproximateTable::verify)?;
+    new_longs(env, &[verified.files, verified.bytes, verified.records].map(long))
+}
+
+/// `ApproximateTable.BuildOptions`.
+pub struct BuildArguments<'l> {
+    pub value_width: jint,
+    pub fingerprint_bits: jint,
+    pub duplicates: jint,
+    pub memory_limit: jlong,
+    pub temp_dir: JString<'l>,
+    pub threads: jint,
+    pub metadata: JByteArray<'l>,
+}
+
+pub fn builder_create(
+    env: &mut Env<'_>,
+    at: &JString<'_>,
+    given: &BuildArguments<'_>,
+) -> Result<jlong> {
+    let mut options = ApproximateOptions::new()
+        .value_width(size(given.value_width))
+        .fingerprint_bits(u32::try_from(given.fingerprint_bits).unwrap_or(u32::MAX))
+        .duplicates(duplicates(given.duplicates))
+        .memory_limit(size(given.memory_limit));
+    if let Some(dir) = optional_string(env, &given.temp_dir)? {
+        options = options.temp_dir(dir);
+    }
+    if given.threads > 0 {
+        options = options.threads(size(given.threads));
+    }
+    if let Some(metadata) = optional_bytes(env, &given.metadata)? {
+        options = options.metadata(metadata);
+    }
+    let builder = ApproximateBuilder::create_with(path(env, at)?, options)?;
+    Ok(BUILDERS.insert(Arc::new(Mutex::new(Some(builder))))?)
+}
+
+/// Calls `call` with a builder that is not finished.
+fn with_builder<R>(
+    handle: jlong,
+    call: impl FnOnce(&mut ApproximateBuilder) -> Result<R>,
+) -> Result<R> {
+    BUILDERS.with(handle, |builder| {
+        match &mut *builder.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(builder) => call(builder),
+            None => Err(finished().into()),
+        }
+    })?
+}
+
+pub fn builder_add<'l>(
+    env: &mut Env<'l>,
+    handle: jlong,
+    key: &Part<'l>,
+    value: &Part<'l>,
+) -> Result<()> {
+    key.with_key(env, |env, key| {
+        value.with_value(env, |_, value| {
+            with_builder(handle, |builder| Ok(builder.add(key, value)?))
+        })
+    })
+}
+
+/// Adds packed records: for each key and value its length and its bytes.
+pub fn builder_add_all(env: &mut Env<'_>, handle: jlong, records: &Packed<'_>) -> Result<()> {
+    let packed = bytes_of(env, &records.bytes, records.length)?;
+    let mut unpack = Unpack(&packed);
+    with_builder(handle, |builder| {
+        while !unpack.0.is_empty() {
+            builder.add(unpack.bytes()?, unpack.bytes()?)?;
+        }
+        Ok(())
+    })
+}
+
+pub fn builder_records(_: &mut Env<'_>, handle: jlong) -> Result<jlong> {
+    with_builder(handle, |builder| Ok(long(builder.records())))
+}
+
+pub fn builder_finish<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JLongArray<'l>> {
+    let finish = |builder: &Arc<Mutex<Option<ApproximateBuilder>>>| {
+        let taken = builder.lock().unwrap_or_else(PoisonError::into_inner).take();
+        taken.ok_or_else(finished)?.finish()
+    };
+    let report = BUILDERS.with(handle, finish)??;
+    new_longs(env, &[report.records, report.duplicates, report.spilled].map(long))
+}
+
+/// Abandons a build that was not finished.
+pub fn builder_close(_: &mut Env<'_>, handle: jlong) -> Result<()> {
+    BUILDERS.close(handle)?;
+    Ok(())
+}

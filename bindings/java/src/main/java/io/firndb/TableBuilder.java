@@ -1,0 +1,401 @@
+package io.firndb;
+
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+
+/**
+ * Collects records and writes them as a {@link Table}.
+ *
+ * <p>Until {@link #finish} has written and synced the table, nothing appears under its path. Then
+ * an earlier table of that path is replaced atomically. Records may be added in any order, by one
+ * thread at a time. Memory is bounded and outside of the Java heap.
+ *
+ * <pre>{@code
+ * try (TableBuilder builder = TableBuilder.create(Path.of("users.firn"))) {
+ *     builder.add(key, value);
+ *     builder.finish();
+ * }
+ * }</pre>
+ *
+ * <p>A builder can be used in tasks of Hadoop, Spark or Flink: it starts no Java threads, its
+ * native threads end with the build, and closing it leaves no file. All methods throw
+ * {@link IllegalStateException} if it is closed, and {@link FirnIOException} if the operating
+ * system reports a failure.
+ */
+public final class TableBuilder implements AutoCloseable {
+    private final Native handle;
+
+    private TableBuilder(Native handle) {
+        this.handle = handle;
+    }
+
+    /**
+     * Compression of the values of a table.
+     *
+     * @param unit what is compressed
+     * @param level the level of zstd, 1 to 19; 0 without compression
+     */
+    public record Compression(Unit unit, int level) {
+        /** What is compressed at a time. */
+        public enum Unit {
+            /** Nothing. */
+            NONE,
+            /** Each value: a get decompresses one. */
+            RECORD,
+            /** Each block: smaller, but a get decompresses a whole block. */
+            BLOCK
+        }
+
+        /**
+         * No compression.
+         *
+         * @return the default
+         */
+        public static Compression none() {
+            return new Compression(Unit.NONE, 0);
+        }
+
+        /**
+         * Compresses each value with a dictionary trained on a sample of the values.
+         *
+         * @param level the level of zstd, 1 to 19
+         * @return the compression
+         */
+        public static Compression records(int level) {
+            return new Compression(Unit.RECORD, level);
+        }
+
+        /**
+         * Compresses each block with a dictionary trained on a sample of the values.
+         *
+         * @param level the level of zstd, 1 to 19
+         * @return the compression
+         */
+        public static Compression blocks(int level) {
+            return new Compression(Unit.BLOCK, level);
+        }
+
+        static Compression of(int unit, int level) {
+            return new Compression(Unit.values()[unit], level);
+        }
+    }
+
+    /** A filter, which answers most gets of absent keys without reading a block. */
+    public enum KeyFilter {
+        /** No filter: a get of an absent key reads one block. */
+        NONE(0),
+        /** About 9.1 bits per key. 1 in 256 absent keys passes. */
+        BITS_8(8),
+        /** About 18.2 bits per key. 1 in 65,536 absent keys passes. */
+        BITS_16(16);
+
+        private final int bits;
+
+        KeyFilter(int bits) {
+            this.bits = bits;
+        }
+    }
+
+    /** Options of a build. Immutable: each method returns changed options. */
+    public static final class Options {
+        private static final Options DEFAULTS = new Options();
+
+        private int blockSize = 4096;
+        private Compression compression = Compression.none();
+        private KeyFilter filter = KeyFilter.NONE;
+        private Duplicates duplicates = Duplicates.ERROR;
+        private long memoryLimit = 1 << 30;
+        private String tempDir;
+        private int threads;
+        private byte[] metadata;
+        private String valueSchema;
+
+        private Options() {}
+
+        private Options(Options other) {
+            blockSize = other.blockSize;
+            compression = other.compression;
+            filter = other.filter;
+            duplicates = other.duplicates;
+            memoryLimit = other.memoryLimit;
+            tempDir = other.tempDir;
+            threads = other.threads;
+            metadata = other.metadata;
+            valueSchema = other.valueSchema;
+        }
+
+        /**
+         * The defaults.
+         *
+         * @return the default options
+         */
+        public static Options defaults() {
+            return DEFAULTS;
+        }
+
+        /**
+         * Bytes of a block, before compression. Default: 4096.
+         *
+         * @param bytes a multiple of 4096, up to 1 MiB
+         * @return the changed options
+         */
+        public Options blockSize(int bytes) {
+            Options changed = new Options(this);
+            changed.blockSize = bytes;
+            return changed;
+        }
+
+        /**
+         * Compression of values. Default: none.
+         *
+         * @param compression the compression
+         * @return the changed options
+         */
+        public Options compression(Compression compression) {
+            Options changed = new Options(this);
+            changed.compression = compression;
+            return changed;
+        }
+
+        /**
+         * Filter for absent keys. Default: none.
+         *
+         * @param filter the filter
+         * @return the changed options
+         */
+        public Options filter(KeyFilter filter) {
+            Options changed = new Options(this);
+            changed.filter = filter;
+            return changed;
+        }
+
+        /**
+         * What happens if a key is added more than once. Default: the build fails.
+         *
+         * @param duplicates the policy
+         * @return the changed options
+         */
+        public Options duplicates(Duplicates duplicates) {
+            Options changed = new Options(this);
+            changed.duplicates = duplicates;
+            return changed;
+        }
+
+        /**
+         * Memory for collected records; more records go to a temporary file. It is outside of the
+         * Java heap, and the build may use up to 1.2 times as much, plus 100 MiB. Default: 1 GiB.
+         *
+         * @param bytes at least 16 MiB
+         * @return the changed options
+         */
+        public Options memoryLimit(long bytes) {
+            Options changed = new Options(this);
+            changed.memoryLimit = bytes;
+            return changed;
+        }
+
+        /**
+         * Directory of the temporary file. Default: the directory of the table.
+         *
+         * @param dir an existing directory
+         * @return the changed options
+         */
+        public Options tempDir(Path dir) {
+            Options changed = new Options(this);
+            changed.tempDir = dir.toAbsolutePath().toString();
+            return changed;
+        }
+
+        /**
+         * Threads of the build. They end with it. Default: as many as processors.
+         *
+         * @param threads 1 to 1,024
+         * @return the changed options
+         */
+        public Options threads(int threads) {
+            if (threads < 1) {
+                throw new IllegalArgumentException("threads is " + threads + "; give at least 1");
+            }
+            Options changed = new Options(this);
+            changed.threads = threads;
+            return changed;
+        }
+
+        /**
+         * Metadata of the program, stored in the file. Default: none.
+         *
+         * @param bytes the metadata
+         * @return the changed options
+         */
+        public Options metadata(byte[] bytes) {
+            Options changed = new Options(this);
+            changed.metadata = bytes.clone();
+            return changed;
+        }
+
+        /**
+         * How to read values, for example an Avro schema, stored in the file. Default: none.
+         *
+         * @param schema the text
+         * @return the changed options
+         */
+        public Options valueSchema(String schema) {
+            Options changed = new Options(this);
+            changed.valueSchema = schema;
+            return changed;
+        }
+
+        private long create(String path) {
+            return Native.tableBuilderCreate(
+                    path, blockSize, compression.unit().ordinal(), compression.level(),
+                    filter.bits, duplicates.ordinal(), memoryLimit, tempDir, threads, metadata,
+                    valueSchema);
+        }
+    }
+
+    /**
+     * Starts a build with default options.
+     *
+     * @param path the file that the build will write or replace
+     * @return the builder; close it
+     * @throws NotFoundException if its directory does not exist
+     */
+    public static TableBuilder create(Path path) {
+        return create(path, Options.defaults());
+    }
+
+    /**
+     * Starts a build.
+     *
+     * @param path the file that the build will write or replace
+     * @param options the options
+     * @return the builder; close it
+     * @throws NotFoundException if its directory, or that of temporary files, does not exist
+     * @throws IllegalArgumentException if an option is out of range
+     */
+    public static TableBuilder create(Path path, Options options) {
+        NativeLibrary.load();
+        Native.closeLeaks();
+        long id = options.create(path.toAbsolutePath().toString());
+        return new TableBuilder(new Native(Native.Kind.TABLE_BUILDER, id));
+    }
+
+    /**
+     * Adds a record. Key and value are copied.
+     *
+     * @param key the key
+     * @param value the value
+     */
+    public void add(byte[] key, byte[] value) {
+        handle.tableBuilderAdd(
+                handle.id, key, null, 0, key.length, value, null, 0, value.length);
+    }
+
+    /**
+     * Adds a record: the bytes from the positions of the buffers to their limits.
+     *
+     * @param key the key
+     * @param value the value
+     */
+    public void add(ByteBuffer key, ByteBuffer value) {
+        ByteBuffer k = Buffers.reachable(key);
+        ByteBuffer v = Buffers.reachable(value);
+        int keyAt = k.position();
+        int valueAt = v.position();
+        handle.tableBuilderAdd(
+                handle.id, Buffers.array(k), Buffers.direct(k), Buffers.offset(k, keyAt),
+                Buffers.length(k, keyAt), Buffers.array(v), Buffers.direct(v),
+                Buffers.offset(v, valueAt), Buffers.length(v, valueAt));
+    }
+
+    /**
+     * Adds many records, with a call of native code for about a megabyte of them. If a record is
+     * refused, those before it were added.
+     *
+     * @param entries the records
+     */
+    public void addAll(Iterable<Entry> entries) {
+        Packed packed = new Packed(1 << 16);
+        for (Entry entry : entries) {
+            packed.addBytes(entry.key());
+            packed.addBytes(entry.value());
+            if (packed.length >= ADDED_BYTES) {
+                handle.tableBuilderAddAll(handle.id, packed.bytes, packed.length);
+                packed.length = 0;
+            }
+        }
+        handle.tableBuilderAddAll(handle.id, packed.bytes, packed.length);
+    }
+
+    /** Bytes of records that are passed at a time. */
+    private static final int ADDED_BYTES = 1 << 20;
+
+    /**
+     * The number of records added.
+     *
+     * @return how many there are
+     */
+    public long size() {
+        return handle.tableBuilderRecords(handle.id);
+    }
+
+    /** Receives the progress of a build, in the thread that finishes it. */
+    @FunctionalInterface
+    public interface Progress {
+        /**
+         * Called regularly. Begins again at 0 if keys were crafted to have equal hashes.
+         *
+         * @param done records written
+         * @param total records to write
+         * @return false to cancel the build
+         */
+        boolean report(long done, long total);
+    }
+
+    /**
+     * What a build wrote.
+     *
+     * @param records records in the table
+     * @param duplicates records that were dropped because their key occurred before
+     * @param bytes bytes of keys and values, before compression
+     * @param spilledBytes bytes written to temporary files
+     */
+    public record Report(long records, long duplicates, long bytes, long spilledBytes) {}
+
+    /**
+     * Writes the table and publishes it.
+     *
+     * @return what was written
+     * @throws IllegalArgumentException if a key was added twice, unless the options allow that
+     * @throws FailedException if an earlier {@code add} failed, or the build is finished
+     */
+    public Report finish() {
+        return finish(null);
+    }
+
+    /**
+     * Writes the table and publishes it.
+     *
+     * @param progress is called regularly, and can cancel the build; {@code null} for none. If it
+     *     throws, the build is cancelled, and this method throws the same exception.
+     * @return what was written
+     * @throws CancelledException if {@code progress} returned false
+     * @throws IllegalArgumentException if a key was added twice, unless the options allow that
+     * @throws FailedException if an earlier {@code add} failed, or the build is finished
+     */
+    public Report finish(Progress progress) {
+        long[] n = handle.tableBuilderFinish(handle.id, progress);
+        return new Report(n[0], n[1], n[2], n[3]);
+    }
+
+    /**
+     * Abandons the build if it is not finished; then no file is left. Waits for running calls. Has
+     * no effect if it is closed.
+     *
+     * @throws IllegalStateException if it is called by the progress callback of this build
+     */
+    @Override
+    public void close() {
+        handle.close();
+    }
+}

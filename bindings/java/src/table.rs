@@ -1,0 +1,325 @@
+//! Tables and their builder.
+
+use crate::convert::{
+    Part, Records, Unpack, bytes_of, collect_values, long, new_array, new_longs, optional_bytes,
+    optional_string, path,
+};
+use crate::error::{Failure, Result};
+use crate::handle::Handles;
+use crate::log::{Keys, Packed, copy_value, finish_page};
+use firndb::Error;
+use firndb::table::{
+    Access, BuildOptions, BuildReport, Compression, Duplicates, KeyFilter, Progress, Table,
+    TableBuilder,
+};
+use jni::objects::{JByteArray, JIntArray, JLongArray, JObject, JString, JValue};
+use jni::sys::{jint, jlong};
+use jni::{Env, jni_sig, jni_str};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+static TABLES: Handles<Arc<Table>, 8> = Handles::new("table");
+static BUILDERS: Handles<Arc<Mutex<Option<TableBuilder>>>, 1> = Handles::new("builder");
+
+/// An absent key in a result that is a length.
+const ABSENT: jint = -1;
+
+/// The access of the enumeration `Access` with this number.
+pub fn access(number: jint) -> Access {
+    match number {
+        1 => Access::Buffered,
+        2 => Access::Direct,
+        3 => Access::Resident,
+        _ => Access::Map,
+    }
+}
+
+pub fn open(env: &mut Env<'_>, at: &JString<'_>, mode: jint) -> Result<jlong> {
+    let table = Table::open_with(path(env, at)?, access(mode))?;
+    Ok(TABLES.insert(Arc::new(table))?)
+}
+
+pub fn close(_: &mut Env<'_>, handle: jlong) -> Result<()> {
+    TABLES.close(handle)?;
+    Ok(())
+}
+
+/// Calls `call` with an open table.
+fn with<R>(handle: jlong, call: impl FnOnce(&Table) -> firndb::Result<R>) -> Result<R> {
+    Ok(TABLES.with(handle, |table| call(table))??)
+}
+
+#[inline]
+pub fn get<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> Result<JByteArray<'l>> {
+    key.with_key(env, |env, key| {
+        TABLES.with(handle, |table| match table.get(key)? {
+            Some(value) => new_array(env, &value),
+            None => Ok(JByteArray::default()),
+        })?
+    })
+}
+
+/// Copies a value to `to` if it fits, and returns its length.
+#[inline]
+pub fn get_into<'l>(
+    env: &mut Env<'l>,
+    handle: jlong,
+    key: &Part<'l>,
+    to: &Part<'l>,
+) -> Result<jint> {
+    key.with_key(env, |env, key| {
+        TABLES.with(handle, |table| match table.get(key)? {
+            Some(value) => copy_value(env, &value, to),
+            None => Ok(ABSENT),
+        })?
+    })
+}
+
+pub fn contains<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> Result<bool> {
+    key.with_key(env, |_, key| with(handle, |table| table.contains(key)))
+}
+
+/// The values of keys, one after another, and their lengths in `lengths`.
+pub fn get_many<'l>(
+    env: &mut Env<'l>,
+    handle: jlong,
+    keys: &Keys<'l>,
+    lengths: &JIntArray<'_>,
+) -> Result<JByteArray<'l>> {
+    let values = keys.with(env, |keys| {
+        TABLES.with(handle, |table| {
+            collect_values(keys.len(), |values| {
+                table.read_many(keys, |_, value| values.push(value))
+            })
+        })?
+    })?;
+    values.finish(env, lengths, keys.from)
+}
+
+/// A page of records after 8 bytes with the cursor of the next page, or -1.
+pub fn scan<'l>(
+    env: &mut Env<'l>,
+    handle: jlong,
+    cursor: jlong,
+    limit: jint,
+) -> Result<JByteArray<'l>> {
+    let cursor = cursor.cast_unsigned();
+    let limit = usize::try_from(limit).unwrap_or(0);
+    let (mut page, mut fits) = (Records(vec![0; 8]), true);
+    let next = with(handle, |table| {
+        table.scan_from(cursor, limit, |key, value| fits &= page.push(key, value))
+    })?;
+    finish_page(env, page, fits, next)
+}
+
+pub fn length(_: &mut Env<'_>, handle: jlong) -> Result<jlong> {
+    with(handle, |table| Ok(long(table.len())))
+}
+
+/// The numbers of `Table.Stats`, in the order of its components.
+pub fn stats<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JLongArray<'l>> {
+    let stats = with(handle, |table| Ok(table.stats()))?;
+    let numbers = [
+        stats.records,
+        stats.blocks,
+        stats.block_size,
+        stats.block_bytes,
+        stats.longest_block_bytes,
+        stats.key_bytes,
+        stats.value_bytes,
+        stats.longest_key_bytes,
+        stats.longest_value_bytes,
+        stats.file_bytes,
+        stats.filter_bytes,
+        stats.index_bytes,
+        stats.memory_bytes,
+        u64::from(stats.paged),
+        match stats.compression {
+            Compression::Records { .. } => 1,
+            Compression::Blocks { .. } => 2,
+            _ => 0,
+        },
+        u64::try_from(stats.compression.level().unwrap_or(0)).unwrap_or(0),
+        u64::from(stats.filter.bits()),
+    ];
+    let mut numbers = numbers.map(long).to_vec();
+    numbers.push(stats.seed.cast_signed());
+    new_longs(env, &numbers)
+}
+
+pub fn metadata<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JByteArray<'l>> {
+    TABLES.with(handle, |table| new_array(env, table.metadata()?))?
+}
+
+pub fn value_schema<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JString<'l>> {
+    TABLES.with(handle, |table| Ok(env.new_string(table.value_schema()?)?))?
+}
+
+/// The 16 bytes of the content id, the highest first.
+pub fn content_id<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JByteArray<'l>> {
+    let id = with(handle, |table| Ok(table.content_id()))?;
+    new_array(env, &id.to_be_bytes())
+}
+
+pub fn verify<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JLongArray<'l>> {
+    let verified = with(handle, Table::verify)?;
+    new_longs(env, &[verified.files, verified.bytes, verified.records].map(long))
+}
+
+/// The error of a builder that was finished.
+pub fn finished() -> Error {
+    Error::new(firndb::ErrorKind::Failed, "the build is finished")
+}
+
+/// `TableBuilder.Options`.
+pub struct BuildArguments<'l> {
+    pub block_size: jint,
+    pub compression: jint,
+    pub level: jint,
+    pub filter_bits: jint,
+    pub duplicates: jint,
+    pub memory_limit: jlong,
+    pub temp_dir: JString<'l>,
+    pub threads: jint,
+    pub metadata: JByteArray<'l>,
+    pub value_schema: JString<'l>,
+}
+
+/// The policy of the enumeration `Duplicates` with this number.
+pub fn duplicates(number: jint) -> Duplicates {
+    match number {
+        1 => Duplicates::First,
+        2 => Duplicates::Last,
+        _ => Duplicates::Error,
+    }
+}
+
+/// A size of Java; a negative one is 0, which every option refuses or raises.
+pub fn size(number: impl TryInto<usize>) -> usize {
+    number.try_into().unwrap_or(0)
+}
+
+pub fn builder_create(
+    env: &mut Env<'_>,
+    at: &JString<'_>,
+    given: &BuildArguments<'_>,
+) -> Result<jlong> {
+    let level = given.level;
+    let mut options = BuildOptions::new()
+        .block_size(size(given.block_size))
+        .compression(match given.compression {
+            1 => Compression::Records { level },
+            2 => Compression::Blocks { level },
+            _ => Compression::None,
+        })
+        .filter(match given.filter_bits {
+            8 => KeyFilter::Bits8,
+            16 => KeyFilter::Bits16,
+            _ => KeyFilter::None,
+        })
+        .duplicates(duplicates(given.duplicates))
+        .memory_limit(size(given.memory_limit));
+    if let Some(dir) = optional_string(env, &given.temp_dir)? {
+        options = options.temp_dir(dir);
+    }
+    if given.threads > 0 {
+        options = options.threads(size(given.threads));
+    }
+    if let Some(metadata) = optional_bytes(env, &given.metadata)? {
+        options = options.metadata(metadata);
+    }
+    if let Some(schema) = optional_string(env, &given.value_schema)? {
+        options = options.value_schema(schema);
+    }
+    let builder = TableBuilder::create_with(path(env, at)?, options)?;
+    Ok(BUILDERS.insert(Arc::new(Mutex::new(Some(builder))))?)
+}
+
+/// Calls `call` with a builder that is not finished.
+fn with_builder<R>(handle: jlong, call: impl FnOnce(&mut TableBuilder) -> Result<R>) -> Result<R> {
+    BUILDERS.with(handle, |building| {
+        match &mut *building.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(builder) => call(builder),
+            None => Err(finished().into()),
+        }
+    })?
+}
+
+pub fn builder_add<'l>(
+    env: &mut Env<'l>,
+    handle: jlong,
+    key: &Part<'l>,
+    value: &Part<'l>,
+) -> Result<()> {
+    key.with_key(env, |env, key| {
+        value.with_value(env, |_, value| {
+            with_builder(handle, |builder| Ok(builder.add(key, value)?))
+        })
+    })
+}
+
+/// Adds packed records: for each key and value its length and its bytes.
+pub fn builder_add_all(env: &mut Env<'_>, handle: jlong, records: &Packed<'_>) -> Result<()> {
+    let packed = bytes_of(env, &records.bytes, records.length)?;
+    let mut unpack = Unpack(&packed);
+    with_builder(handle, |builder| {
+        while !unpack.0.is_empty() {
+            builder.add(unpack.bytes()?, unpack.bytes()?)?;
+        }
+        Ok(())
+    })
+}
+
+pub fn builder_records(_: &mut Env<'_>, handle: jlong) -> Result<jlong> {
+    with_builder(handle, |builder| Ok(long(builder.records())))
+}
+
+/// Finishes a build. `progress` is a `TableBuilder.Progress`, or null; it is called on this thread.
+pub fn builder_finish<'l>(
+    env: &mut Env<'l>,
+    handle: jlong,
+    progress: &JObject<'_>,
+) -> Result<JLongArray<'l>> {
+    let report = BUILDERS.with_callback(handle, |building| {
+        // The lock is not held while the callback runs, which may call the builder.
+        let taken = building.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match taken {
+            Some(builder) => finish(env, builder, progress),
+            None => Err(finished().into()),
+        }
+    })??;
+    let numbers = [report.records, report.duplicates, report.bytes, report.spilled];
+    new_longs(env, &numbers.map(long))
+}
+
+fn finish(env: &mut Env<'_>, builder: TableBuilder, progress: &JObject<'_>) -> Result<BuildReport> {
+    if progress.is_null() {
+        return Ok(builder.finish()?);
+    }
+    let mut failed = None;
+    let report = builder.finish_with(|at| match report_progress(env, progress, at) {
+        Ok(true) => ControlFlow::Continue(()),
+        Ok(false) => ControlFlow::Break(()),
+        Err(failure) => {
+            failed = Some(failure);
+            ControlFlow::Break(())
+        }
+    });
+    match failed {
+        Some(failure) => Err(failure),
+        None => Ok(report?),
+    }
+}
+
+/// Whether the build is to continue.
+fn report_progress(env: &mut Env<'_>, progress: &JObject<'_>, at: Progress) -> Result<bool> {
+    let arguments = [JValue::Long(long(at.done)), JValue::Long(long(at.total))];
+    let answer = env.call_method(progress, jni_str!("report"), jni_sig!("(JJ)Z"), &arguments)?;
+    answer.z().map_err(Failure::from)
+}
+
+/// Abandons a build that was not finished.
+pub fn builder_close(_: &mut Env<'_>, handle: jlong) -> Result<()> {
+    BUILDERS.close(handle)?;
+    Ok(())
+}
