@@ -101,8 +101,8 @@ fn maven(options: &[&str]) -> Result<Run, String> {
     command.args(["--batch-mode", "--no-transfer-progress"]).args(options);
     command.args(["test", "-Dfirndb.skip.cargo=true", "-DfailIfNoTests=false"]);
     command.arg("-Dsurefire.failIfNoSpecifiedTests=false");
-    command.arg(setting("firndb.library.folder", &deps));
-    command.arg(format!("-Dfirndb.library.name={library}"));
+    command.arg(setting("firndb.built.dir", &deps));
+    command.arg(format!("-Dfirndb.built.file={library}"));
     command.arg(setting("firndb.build", &target.join("java")));
     command.args(selection(env::args_os().skip(1)));
     command.current_dir(env!("CARGO_MANIFEST_DIR")).stdout(Stdio::piped());

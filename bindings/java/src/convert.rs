@@ -1,7 +1,7 @@
 //! Bytes, strings and numbers between Java and Rust.
 //!
 //! Calls of the JVM for bytes are made without the checks of the crate `jni`, each of which takes
-//! as long as the call itself: they are what a get mostly consists of.
+//! as long as the call itself. Most of the time of a get would be spent in them.
 
 #![expect(unsafe_code, reason = "calls of the JVM and memory of buffers: see the SAFETY notes")]
 
@@ -88,7 +88,7 @@ impl<'l> Part<'l> {
         Ok(start.cast::<u8>().wrapping_add(offset))
     }
 
-    /// Calls `call` with a copy of a key.
+    /// Copies a key from Java and passes the bytes to `call`.
     #[inline]
     pub fn with_key<R>(
         &self,
@@ -105,7 +105,7 @@ impl<'l> Part<'l> {
         call(env, &key)
     }
 
-    /// Calls `call` with a copy of a value.
+    /// Copies a value from Java and passes the bytes to `call`.
     pub fn with_value<R>(
         &self,
         env: &mut Env<'l>,

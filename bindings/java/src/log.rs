@@ -26,7 +26,7 @@ const ABSENT: jint = -1;
 const ABSENT_TIME: jlong = -2;
 const NEVER: jlong = -1;
 
-/// `LogStore.Options` as flags.
+/// `LogOptions` as flags.
 const CREATE: jint = 1;
 const READ_ONLY: jint = 2;
 const SYNC: jint = 4;
@@ -35,7 +35,7 @@ const BACKGROUND: jint = 16;
 const APPEND_MAP: jint = 32;
 const APPEND_WRITE: jint = 64;
 
-/// The numbers of `LogStore.Options`: segment, compaction rate, checkpoint.
+/// The numbers of `LogOptions`: segment, compaction rate, checkpoint.
 type Sizes = (jlong, jlong, jlong);
 
 pub fn open(

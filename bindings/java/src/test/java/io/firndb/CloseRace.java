@@ -41,7 +41,7 @@ final class CloseRace {
         Path dir = Path.of(args[0]);
         int rounds = Integer.parseInt(args[1]);
         Path file = Tests.table(dir, 100);
-        LogStore.Options options = LogStore.Options.defaults().background(false);
+        LogOptions options = LogOptions.defaults().background(false);
         try (LogStore store = LogStore.open(dir.resolve("store"), options)) {
             store.put(bytes("key 1"), bytes("value 1"));
         }

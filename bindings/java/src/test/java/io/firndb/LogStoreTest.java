@@ -416,7 +416,7 @@ class LogStoreTest {
 
     @Test
     void maintenanceAndStatistics() {
-        LogStore.Options options = LogStore.Options.defaults().segmentBytes(1 << 16)
+        LogOptions options = LogOptions.defaults().segmentBytes(1 << 16)
                 .compactionThreshold(0.9).background(false).durability(Durability.SYNC)
                 .appendMode(AppendMode.WRITE).access(Access.BUFFERED).checkpointBytes(1 << 20)
                 .compactionRate(1 << 30);
@@ -475,15 +475,15 @@ class LogStoreTest {
                 NotFoundException.class, () -> LogStore.openReadOnly(dir.resolve("none")));
         assertEquals(ErrorKind.NOT_FOUND, absent.kind());
         assertTrue(absent.path().startsWith(dir), absent.toString());
-        LogStore.Options noCreation = LogStore.Options.defaults().create(false);
+        LogOptions noCreation = LogOptions.defaults().create(false);
         assertThrows(
                 NotFoundException.class, () -> LogStore.open(dir.resolve("none"), noCreation));
         assertThrows(IllegalArgumentException.class, () ->
-                LogStore.open(dir.resolve("x"), LogStore.Options.defaults().segmentBytes(1)));
+                LogStore.open(dir.resolve("x"), LogOptions.defaults().segmentBytes(1)));
         assertThrows(IllegalArgumentException.class, () ->
-                LogStore.open(dir.resolve("x"), LogStore.Options.defaults().segmentBytes(-1)));
+                LogStore.open(dir.resolve("x"), LogOptions.defaults().segmentBytes(-1)));
         assertThrows(IllegalArgumentException.class, () ->
-                LogStore.Options.defaults().access(Access.RESIDENT));
+                LogOptions.defaults().access(Access.RESIDENT));
         try (LogStore store = open()) {
             assertThrows(LockedException.class, this::open);
             assertThrows(NullPointerException.class, () -> store.get((byte[]) null));
@@ -516,8 +516,8 @@ class LogStoreTest {
                 store.put(bytes("key " + i), bytes("a value to be damaged " + i));
             }
         }
-        LogStore.Options checkAll =
-                LogStore.Options.defaults().readOnly(true).access(Access.BUFFERED);
+        LogOptions checkAll =
+                LogOptions.defaults().readOnly(true).access(Access.BUFFERED);
         try (LogStore store = LogStore.open(dir.resolve("store"), checkAll)) {
             Path damaged = damage("to be damaged 42");
             CorruptException error =
