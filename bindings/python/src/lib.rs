@@ -17,6 +17,7 @@ mod error;
 mod gil;
 mod handle;
 mod indexer;
+mod interrupt;
 mod json;
 mod log;
 mod logging;

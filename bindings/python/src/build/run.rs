@@ -1,45 +1,11 @@
-//! Runs long work in a thread, while the calling thread reports progress and receives signals.
+//! Builds that run in a thread, with their two steps: reading the input, and writing the table.
 
-use crate::error::{Failure, Result};
+use crate::error::Result;
+use crate::interrupt::{self, Meter};
 use crate::progress::Reporter;
 use pyo3::prelude::*;
-use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::thread;
-use std::time::Duration;
-
-/// Interval at which the calling thread looks for signals.
-const POLL: Duration = Duration::from_millis(20);
-
-/// What was done of a step, and its total.
-#[derive(Debug, Default)]
-pub struct Meter {
-    done: AtomicU64,
-    /// 0 if it is unknown.
-    total: AtomicU64,
-}
-
-impl Meter {
-    pub fn add(&self, more: u64) {
-        self.done.fetch_add(more, Ordering::Relaxed);
-    }
-
-    pub fn set(&self, done: u64, total: u64) {
-        self.total.store(total, Ordering::Relaxed);
-        self.done.store(done, Ordering::Relaxed);
-    }
-
-    pub fn set_total(&self, total: Option<u64>) {
-        self.total.store(total.unwrap_or(0), Ordering::Relaxed);
-    }
-
-    fn get(&self) -> (u64, Option<u64>) {
-        let total = self.total.load(Ordering::Relaxed);
-        (self.done.load(Ordering::Relaxed), (total > 0).then_some(total))
-    }
-}
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A build that runs: how far it is, and how it is stopped.
 #[derive(Clone, Debug, Default)]
@@ -89,39 +55,5 @@ pub fn interruptible<T: Send>(
     reporters: &Reporters,
     work: impl FnOnce() -> firndb::Result<T> + Send,
 ) -> Result<T> {
-    py.detach(|| {
-        thread::scope(|scope| {
-            let (ended, end) = sync_channel::<()>(1);
-            let run = move || {
-                let result = work();
-                drop(ended);
-                result
-            };
-            let worker = thread::Builder::new()
-                .name("firn-building".to_string())
-                .spawn_scoped(scope, run)
-                .map_err(|e| {
-                    let message = format!("cannot start a thread: {e}");
-                    firndb::Error::new(firndb::ErrorKind::Failed, message)
-                })?;
-            let mut raised: Option<Failure> = None;
-            while end.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
-                if raised.is_none()
-                    && let Err(failure) = reporters.report(job, false)
-                {
-                    job.cancel.store(true, Ordering::Relaxed);
-                    raised = Some(failure);
-                }
-            }
-            let result = worker.join().unwrap_or_else(|panic| resume_unwind(panic));
-            match raised {
-                Some(failure) => Err(failure),
-                None => {
-                    let result = result?;
-                    reporters.report(job, true)?;
-                    Ok(result)
-                }
-            }
-        })
-    })
+    interrupt::interruptible(py, &job.cancel, |is_end| reporters.report(job, is_end), work)
 }

@@ -17,6 +17,11 @@ impl Switch {
     pub fn set(&self, is_off: bool) {
         self.0.store(is_off, Ordering::Relaxed);
     }
+
+    /// Set while calls fail.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
 }
 
 /// The objects of a catalog on this machine or on others.

@@ -141,8 +141,8 @@ impl Catalog {
     ) -> Result<Bound<'py, PyAny>> {
         let switch = Switch::default();
         let catalog = self.switched(&switch);
-        let published = run(py, &switch, progress, |counter| {
-            let progress = |done, total| counter.set(done, total);
+        let published = run(py, &switch, progress, |meter| {
+            let progress = |done, total| meter.set(done, total);
             let options = PublishOptions::new().labels(labels).verify(verify).progress(&progress);
             match if_changed {
                 true => catalog.publish_if_changed(name, &path, &options),
@@ -161,8 +161,8 @@ impl Catalog {
     ) -> Result<Bound<'py, PyAny>> {
         let switch = Switch::default();
         let catalog = self.switched(&switch);
-        let staged = run(py, &switch, progress, |counter| {
-            let progress = |done, total| counter.set(done, total);
+        let staged = run(py, &switch, progress, |meter| {
+            let progress = |done, total| meter.set(done, total);
             catalog.stage(name, &path, &StageOptions::new().progress(&progress))
         })?;
         values::staged(py, &staged)
@@ -222,10 +222,10 @@ impl Catalog {
     ) -> Result<(u64, u64, u64)> {
         let switch = Switch::default();
         let catalog = self.switched(&switch);
-        let done = run(py, &switch, progress, |counter| {
+        let done = run(py, &switch, progress, |meter| {
             let version = find(&catalog, name, number)?;
-            counter.set_total(version.bytes());
-            catalog.verify(&version, |file| counter.add(file.bytes))
+            meter.set_total(Some(version.bytes()));
+            catalog.verify(&version, |file| meter.add(file.bytes))
         })?;
         Ok((done.files, done.bytes, done.records))
     }
@@ -255,10 +255,10 @@ impl Catalog {
     ) -> Result<Bound<'py, PyAny>> {
         let switch = Switch::default();
         let catalog = self.switched(&switch);
-        let version = run(py, &switch, progress, |counter| {
+        let version = run(py, &switch, progress, |meter| {
             let version = find(&catalog, name, number)?;
-            counter.set_total(version.bytes());
-            catalog.pull(&version, &to, threads, &|bytes| counter.add(bytes))?;
+            meter.set_total(Some(version.bytes()));
+            catalog.pull(&version, &to, threads, &|bytes| meter.add(bytes))?;
             Ok(version)
         })?;
         values::version(py, &version)

@@ -249,9 +249,9 @@ fn open_rows(
     let mut row_options = RowOptions::default().format(format).delimiter(delimiter);
     if let Some(task) = task {
         let sizes: Option<Vec<u64>> = inputs.iter().map(|input| input.size()).collect();
-        task.set_total(sizes.map_or(0, |sizes| sizes.iter().sum()));
+        task.meter.set_total(sizes.map(|sizes| sizes.iter().sum()));
         let task = task.clone();
-        row_options = row_options.progress(Progress::new(move |bytes| task.advance(bytes)));
+        row_options = row_options.progress(Progress::new(move |bytes| task.meter.add(bytes)));
     }
     Ok(Rows::new(inputs, row_options))
 }
@@ -353,7 +353,7 @@ fn load_arrays(
             let number = sink.rows();
             sink.take(document, || format!("row {number}"))?;
         }
-        task.advance(batch.num_rows() as u64);
+        task.meter.add(batch.num_rows() as u64);
     }
     Ok(sink)
 }

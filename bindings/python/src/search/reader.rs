@@ -177,7 +177,7 @@ impl CollectionReader {
         let reader = &self.reader;
         task::run(py, progress, |task| {
             let partitions = reader.partitions();
-            task.set_total(partitions.iter().map(|part| part.bytes).sum());
+            task.meter.set_total(Some(partitions.iter().map(|part| part.bytes).sum()));
             let (mut files, mut bytes, mut records) = (0, 0, 0);
             for part in &partitions {
                 task.check()?;
@@ -185,7 +185,7 @@ impl CollectionReader {
                 files += verified.files;
                 bytes += verified.bytes;
                 records += verified.records;
-                task.advance(verified.bytes);
+                task.meter.add(verified.bytes);
             }
             Ok((files, bytes, records))
         })
