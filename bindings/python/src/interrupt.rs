@@ -42,8 +42,8 @@ impl Meter {
     }
 }
 
-/// Runs `work` in a thread, without the GIL. Meanwhile it calls `report`, at the end with `true`. If
-/// `report` raises an exception, because of a signal or in a function of the program, this sets
+/// Runs `work` in a thread, without the GIL. Meanwhile it calls `report`, at the end with `true`.
+/// If `report` raises an exception, because of a signal or in a function of the program, this sets
 /// `cancel`, waits for the end of the thread, and returns the exception.
 pub fn interruptible<T: Send>(
     py: Python<'_>,
