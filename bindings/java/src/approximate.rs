@@ -1,28 +1,28 @@
 //! Approximate tables and their builder.
 
 use crate::convert::{
-    Part, Unpack, bytes_of, collect_values, long, new_array, new_longs, optional_bytes,
-    optional_string, path,
+    Part, Unpack, bytes_of, long, new_array, new_longs, optional_bytes, optional_string, path,
 };
 use crate::error::Result;
 use crate::handle::Handles;
-use crate::log::{Keys, Packed, copy_value};
+use crate::log::Packed;
 use crate::table::{access, duplicates, finished, size};
 use firndb::table::{ApproximateBuilder, ApproximateOptions, ApproximateTable};
 use jni::Env;
-use jni::objects::{JByteArray, JIntArray, JLongArray, JString};
+use jni::objects::{JByteArray, JLongArray, JString};
 use jni::sys::{jint, jlong};
 use std::sync::{Arc, Mutex, PoisonError};
 
-static TABLES: Handles<Arc<ApproximateTable>, 8> = Handles::new("approximate table");
+pub static TABLES: Handles<Arc<ApproximateTable>, 8> = Handles::new("approximate table");
 static BUILDERS: Handles<Arc<Mutex<Option<ApproximateBuilder>>>, 1> = Handles::new("builder");
 
-/// An absent key in a result that is a length.
-const ABSENT: jint = -1;
-
 pub fn open(env: &mut Env<'_>, at: &JString<'_>, mode: jint) -> Result<jlong> {
-    let table = ApproximateTable::open_with(path(env, at)?, access(mode))?;
-    Ok(TABLES.insert(Arc::new(table))?)
+    share(Arc::new(ApproximateTable::open_with(path(env, at)?, access(mode))?))
+}
+
+/// A handle for an open table.
+pub fn share(table: Arc<ApproximateTable>) -> Result<jlong> {
+    Ok(TABLES.insert(table)?)
 }
 
 pub fn close(_: &mut Env<'_>, handle: jlong) -> Result<()> {
@@ -33,46 +33,6 @@ pub fn close(_: &mut Env<'_>, handle: jlong) -> Result<()> {
 /// Calls `call` with an open table.
 fn with<R>(handle: jlong, call: impl FnOnce(&ApproximateTable) -> firndb::Result<R>) -> Result<R> {
     Ok(TABLES.with(handle, |table| call(table))??)
-}
-
-pub fn get<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> Result<JByteArray<'l>> {
-    key.with_key(env, |env, key| match with(handle, |table| table.get(key))? {
-        Some(value) => new_array(env, &value),
-        None => Ok(JByteArray::default()),
-    })
-}
-
-/// Copies a value to `to` if it fits, and returns its length.
-pub fn get_into<'l>(
-    env: &mut Env<'l>,
-    handle: jlong,
-    key: &Part<'l>,
-    to: &Part<'l>,
-) -> Result<jint> {
-    key.with_key(env, |env, key| match with(handle, |table| table.get(key))? {
-        Some(value) => copy_value(env, &value, to),
-        None => Ok(ABSENT),
-    })
-}
-
-pub fn contains<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> Result<bool> {
-    key.with_key(env, |_, key| with(handle, |table| table.contains(key)))
-}
-
-/// The values of keys, one after another, and their lengths in `lengths`.
-pub fn get_many<'l>(
-    env: &mut Env<'l>,
-    handle: jlong,
-    keys: &Keys<'l>,
-    lengths: &JIntArray<'_>,
-) -> Result<JByteArray<'l>> {
-    let values = keys.with(env, |keys| {
-        let found = with(handle, |table| table.get_many(keys))?;
-        collect_values(keys.len(), |values| {
-            found.iter().try_for_each(|value| values.push(value.as_deref()))
-        })
-    })?;
-    values.finish(env, lengths, keys.from)
 }
 
 pub fn length(_: &mut Env<'_>, handle: jlong) -> Result<jlong> {
@@ -99,6 +59,11 @@ pub fn stats<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JLongArray<'l>> {
 
 pub fn metadata<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JByteArray<'l>> {
     TABLES.with(handle, |table| new_array(env, table.metadata()?))?
+}
+
+/// The file of the table.
+pub fn file<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JString<'l>> {
+    TABLES.with(handle, |table| Ok(env.new_string(table.path().to_string_lossy())?))?
 }
 
 pub fn verify<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JLongArray<'l>> {

@@ -7,9 +7,11 @@
 
 use crate::error::{Failure, Result};
 use firndb::Error;
-use jni::Env;
-use jni::objects::{JByteArray, JByteBuffer, JIntArray, JLongArray, JObjectArray, JString};
-use jni::sys::{jint, jlong};
+use jni::objects::{
+    JByteArray, JByteBuffer, JIntArray, JLongArray, JMethodID, JObject, JObjectArray, JString,
+};
+use jni::sys::{jint, jlong, jvalue};
+use jni::{Env, jni_sig, jni_str};
 use std::cell::Cell;
 use std::path::PathBuf;
 
@@ -17,6 +19,8 @@ use std::path::PathBuf;
 const ARRAY_MAX: usize = i32::MAX as usize - 8;
 /// Longest key that is copied to the stack.
 const KEY_ON_STACK: usize = 128;
+/// Longest text that is copied to the stack, in UTF-16 units.
+const NAME_ON_STACK: usize = 64;
 /// Largest buffer for values that a thread keeps.
 const KEPT_BYTES: usize = 1 << 20;
 
@@ -189,11 +193,11 @@ pub fn new_array<'l>(env: &mut Env<'l>, bytes: &[u8]) -> Result<JByteArray<'l>> 
     Ok(array)
 }
 
-/// The length of an array of `length` bytes.
+/// The length of an array of `length` bytes or numbers.
 pub fn array_length(length: usize) -> Result<jint> {
     if length > ARRAY_MAX {
         return Err(Error::invalid(format!(
-            "the value has {length} bytes; an array of Java has at most {ARRAY_MAX}"
+            "the result has a length of {length}; an array of Java has at most {ARRAY_MAX}"
         ))
         .into());
     }
@@ -223,6 +227,18 @@ fn as_signed(bytes: &mut [u8]) -> &mut [i8] {
 }
 
 /// Part of an array of numbers.
+pub fn longs_of(
+    env: &Env<'_>,
+    array: &JLongArray<'_>,
+    from: jint,
+    count: jint,
+) -> Result<Vec<jlong>> {
+    let mut numbers = vec![0; usize::try_from(count).unwrap_or(0)];
+    array.get_region(env, from, &mut numbers)?;
+    Ok(numbers)
+}
+
+/// Part of an array of numbers.
 pub fn ints_of(env: &Env<'_>, array: &JIntArray<'_>, from: jint, count: jint) -> Result<Vec<jint>> {
     let mut numbers = vec![0; usize::try_from(count).unwrap_or(0)];
     array.get_region(env, from, &mut numbers)?;
@@ -230,10 +246,20 @@ pub fn ints_of(env: &Env<'_>, array: &JIntArray<'_>, from: jint, count: jint) ->
 }
 
 /// A new array of numbers.
+#[inline]
 pub fn new_longs<'l>(env: &mut Env<'l>, numbers: &[jlong]) -> Result<JLongArray<'l>> {
-    let array = env.new_long_array(numbers.len())?;
-    array.set_region(env, 0, numbers)?;
-    Ok(array)
+    let length = array_length(numbers.len())?;
+    let raw = env.get_raw();
+    // SAFETY: `raw` is the environment of this thread. A null result means that an exception is
+    // pending; otherwise it is a new local reference to an array of `length` numbers.
+    unsafe {
+        let array = ((**raw).v1_1.NewLongArray)(raw, length);
+        if array.is_null() {
+            return Err(Failure::Pending);
+        }
+        ((**raw).v1_1.SetLongArrayRegion)(raw, array, 0, length, numbers.as_ptr());
+        Ok(JLongArray::from_raw(env, array))
+    }
 }
 
 /// A new array of strings.
@@ -264,6 +290,81 @@ pub fn optional_string(env: &Env<'_>, text: &JString<'_>) -> Result<Option<Strin
     if text.is_null() { Ok(None) } else { Ok(Some(text.try_to_string(env)?)) }
 }
 
+/// Passes a text to `call`. Short ASCII texts, such as names of fields, allocate nothing.
+pub fn with_text<R>(
+    env: &mut Env<'_>,
+    text: &JString<'_>,
+    call: impl FnOnce(&str) -> Result<R>,
+) -> Result<R> {
+    if text.is_null() {
+        env.throw_new(jni_str!("java/lang/NullPointerException"), jni_str!("a name is null"))?;
+        return Err(Failure::Pending);
+    }
+    let raw = env.get_raw();
+    // SAFETY: `raw` is the environment of this thread, and `text` a string.
+    let length = unsafe { ((**raw).v1_1.GetStringLength)(raw, text.as_raw()) };
+    let length = usize::try_from(length).unwrap_or(0);
+    let mut on_stack = [0; NAME_ON_STACK];
+    let mut on_heap = Vec::new();
+    let units = if length <= NAME_ON_STACK {
+        &mut on_stack[..length]
+    } else {
+        on_heap.resize(length, 0);
+        &mut on_heap[..]
+    };
+    // SAFETY: as above. `units` has the length of the string, which never changes.
+    unsafe {
+        ((**raw).v1_2.GetStringRegion)(raw, text.as_raw(), 0, length as jint, units.as_mut_ptr());
+    }
+    let mut bytes = [0; NAME_ON_STACK];
+    if length <= NAME_ON_STACK && units.iter().all(|unit| *unit < 0x80) {
+        for (byte, unit) in bytes.iter_mut().zip(&*units) {
+            *byte = *unit as u8;
+        }
+        if let Ok(text) = std::str::from_utf8(&bytes[..length]) {
+            return call(text);
+        }
+    }
+    let text = String::from_utf16(units);
+    call(&text.map_err(|_| Error::invalid("a name is not valid Unicode"))?)
+}
+
+/// A function of Java: a `java.util.function.LongPredicate`.
+pub struct LongPredicate<'a, 'l> {
+    object: &'a JObject<'l>,
+    method: JMethodID,
+}
+
+impl<'a, 'l> LongPredicate<'a, 'l> {
+    pub fn new(env: &mut Env<'l>, object: &'a JObject<'l>) -> Result<LongPredicate<'a, 'l>> {
+        let method = env.get_method_id(
+            jni_str!("java/util/function/LongPredicate"),
+            jni_str!("test"),
+            jni_sig!("(J)Z"),
+        )?;
+        Ok(LongPredicate { object, method })
+    }
+
+    /// Calls the function. It makes no local references, so that it can be called any number of
+    /// times.
+    #[inline]
+    pub fn test(&self, env: &Env<'_>, number: jlong) -> Result<bool> {
+        let raw = env.get_raw();
+        let arguments = [jvalue { j: number }];
+        // SAFETY: `raw` is the environment of this thread, the object is not null and has the
+        // class of the method, whose argument is a number: the Java side passes it so.
+        let result = unsafe {
+            ((**raw).v1_1.CallBooleanMethodA)(
+                raw,
+                self.object.as_raw(),
+                self.method.into_raw(),
+                arguments.as_ptr(),
+            )
+        };
+        if env.exception_check() { Err(Failure::Pending) } else { Ok(result) }
+    }
+}
+
 /// Values of a batch of keys on their way to Java: their bytes one after another, and their
 /// lengths.
 pub struct Values {
@@ -274,7 +375,7 @@ pub struct Values {
 /// Length of an absent value.
 const ABSENT: jint = -1;
 /// Bytes after which the values of the remaining keys are left to another call.
-const BATCH_BYTES: usize = 64 << 20;
+pub const BATCH_BYTES: usize = 64 << 20;
 
 impl Values {
     pub fn new(keys: usize) -> Values {
@@ -362,9 +463,27 @@ impl<'a> Unpack<'a> {
     }
 
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
-        let length = self.take(4)?;
-        let length = length.iter().rev().fold(0, |number, &byte| (number << 8) | usize::from(byte));
+        let length = self.int()? as usize;
         self.take(length)
+    }
+
+    pub fn int(&mut self) -> Result<u32> {
+        let bytes = self.take(4)?;
+        Ok(bytes.iter().rev().fold(0, |number, &byte| (number << 8) | u32::from(byte)))
+    }
+
+    pub fn text(&mut self) -> Result<&'a str> {
+        let text = std::str::from_utf8(self.bytes()?);
+        Ok(text.map_err(|_| Error::invalid("a packed text is not UTF-8"))?)
+    }
+
+    /// Texts up to the end.
+    pub fn texts(&mut self) -> Result<Vec<&'a str>> {
+        let mut texts = Vec::new();
+        while !self.0.is_empty() {
+            texts.push(self.text()?);
+        }
+        Ok(texts)
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8]> {
@@ -374,6 +493,45 @@ impl<'a> Unpack<'a> {
             .ok_or_else(|| Error::invalid("a packed batch ends too early"))?;
         self.0 = rest;
         Ok(taken)
+    }
+}
+
+/// Packs results for the Java side, as [`Unpack`] reads arguments.
+#[derive(Default)]
+pub struct Pack(pub Vec<u8>);
+
+impl Pack {
+    pub fn byte(&mut self, byte: u8) {
+        self.0.push(byte);
+    }
+
+    pub fn int(&mut self, number: u32) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    pub fn long(&mut self, number: i64) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    /// Adds bytes after their length. What is longer than 4 GiB fits into no array anyway.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.int(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    /// Adds texts after their number.
+    pub fn texts(&mut self, texts: &[impl AsRef<str>]) {
+        self.int(u32::try_from(texts.len()).unwrap_or(u32::MAX));
+        texts.iter().for_each(|text| self.text(text.as_ref()));
+    }
+
+    /// The array, or an error if it would be too large for Java.
+    pub fn finish<'l>(&self, env: &mut Env<'l>) -> Result<JByteArray<'l>> {
+        new_array(env, &self.0)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::handle::Refused;
 use firndb::Error;
 use jni::errors::Error as JniError;
 use jni::objects::{JClass, JThrowable, JValue};
-use jni::refs::Global;
+use jni::refs::Weak;
 use jni::{Env, jni_sig, jni_str};
 use std::any::Any;
 use std::sync::OnceLock;
@@ -45,11 +45,12 @@ impl From<JniError> for Failure {
     }
 }
 
-/// The class `Native`, under whatever name it was loaded.
-static NATIVE: OnceLock<Global<JClass<'static>>> = OnceLock::new();
+/// The class `Native`, under whatever name it was loaded. A weak reference: it must not keep the
+/// class loader. The class is there while a native method runs.
+static NATIVE: OnceLock<Weak<JClass<'static>>> = OnceLock::new();
 
 /// Remembers the class that makes exceptions.
-pub fn set_class(class: Global<JClass<'static>>) {
+pub fn set_class(class: Weak<JClass<'static>>) {
     let _ = NATIVE.set(class);
 }
 
@@ -74,6 +75,9 @@ pub fn throw(env: &mut Env<'_>, failure: &Failure) {
         Failure::Handle(Refused::Full) => {
             throw_as(env, INTERNAL, "there are too many open objects", None, -1)
         }
+        // A null of Java in place of an object.
+        Failure::Jvm(JniError::NullPtr(_)) => env
+            .throw_new(jni_str!("java/lang/NullPointerException"), jni_str!("an argument is null")),
         Failure::Jvm(error) => throw_as(env, INTERNAL, &error.to_string(), None, -1),
     };
     if thrown.is_err() && !env.exception_check() {
@@ -109,7 +113,8 @@ fn throw_as(
     path: Option<&str>,
     offset: i64,
 ) -> jni::errors::Result<()> {
-    let class = NATIVE.get().ok_or(JniError::NullPtr("the class Native"))?;
+    let class = NATIVE.get().map(|class| class.upgrade_local(env)).transpose()?.flatten();
+    let class = class.ok_or(JniError::NullPtr("the class Native"))?;
     let message = env.new_string(message)?;
     let path = path.map(|path| env.new_string(path)).transpose()?.unwrap_or_default();
     let made = env.call_static_method(

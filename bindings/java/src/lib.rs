@@ -13,9 +13,14 @@
 //!   callback, on the thread of the caller.
 
 mod approximate;
+mod catalog;
 mod convert;
 mod error;
 mod handle;
+mod indexer;
 mod log;
+mod lookup;
 mod native;
+mod search;
+mod sharded;
 mod table;

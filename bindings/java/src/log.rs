@@ -1,8 +1,7 @@
 //! Log stores, their snapshots and iterators.
 
 use crate::convert::{
-    Part, Records, Unpack, array_length, bytes_of, collect_values, ints_of, keys, long, new_array,
-    new_longs, optional_bytes, path, too_large,
+    Part, Records, Unpack, bytes_of, long, new_array, new_longs, optional_bytes, path, too_large,
 };
 use crate::error::{Failure, Result};
 use crate::handle::Handles;
@@ -12,13 +11,13 @@ use firndb::log::{
     WriteOptions,
 };
 use jni::Env;
-use jni::objects::{JByteArray, JIntArray, JLongArray, JString};
+use jni::objects::{JByteArray, JByteBuffer, JLongArray, JString};
 use jni::sys::{jdouble, jint, jlong};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-static STORES: Handles<LogStore, 8> = Handles::new("log store");
-static SNAPSHOTS: Handles<Arc<Snapshot>, 2> = Handles::new("snapshot");
+pub static STORES: Handles<LogStore, 8> = Handles::new("log store");
+pub static SNAPSHOTS: Handles<Arc<Snapshot>, 2> = Handles::new("snapshot");
 static ITERATORS: Handles<Arc<Mutex<Iter<'static>>>, 1> = Handles::new("iterator");
 
 /// Absent keys in results that are numbers: a length, and a time of expiry.
@@ -77,37 +76,6 @@ fn with<R>(handle: jlong, call: impl FnOnce(&LogStore) -> firndb::Result<R>) -> 
     Ok(STORES.with(handle, call)??)
 }
 
-#[inline]
-pub fn get<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> Result<JByteArray<'l>> {
-    key.with_key(env, |env, key| {
-        let found = with(handle, |store| store.get_with(key, |value| new_array(env, value)))?;
-        found.unwrap_or_else(|| Ok(JByteArray::default()))
-    })
-}
-
-/// Copies a value to `to` if it fits, and returns its length.
-#[inline]
-pub fn get_into<'l>(
-    env: &mut Env<'l>,
-    handle: jlong,
-    key: &Part<'l>,
-    to: &Part<'l>,
-) -> Result<jint> {
-    key.with_key(env, |env, key| {
-        let copy = |value: &[u8]| copy_value(env, value, to);
-        with(handle, |store| store.get_with(key, copy))?.unwrap_or(Ok(ABSENT))
-    })
-}
-
-/// Copies a value to `to` if it fits, and returns its length.
-pub fn copy_value(env: &Env<'_>, value: &[u8], to: &Part<'_>) -> Result<jint> {
-    let length = array_length(value.len())?;
-    if to.fits(value.len()) {
-        to.write(env, value)?;
-    }
-    Ok(length)
-}
-
 /// A value, with its version and its expiry in `details`.
 pub fn get_versioned<'l>(
     env: &mut Env<'l>,
@@ -127,10 +95,6 @@ fn time(expiry: Expiry) -> jlong {
     expiry.millis().map_or(NEVER, long)
 }
 
-pub fn contains<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> Result<bool> {
-    key.with_key(env, |_, key| with(handle, |store| store.contains(key)))
-}
-
 /// The length of a value, or -1.
 pub fn value_length<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> Result<jlong> {
     key.with_key(env, |_, key| {
@@ -143,46 +107,6 @@ pub fn expiry<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> Result<jl
     key.with_key(env, |_, key| {
         Ok(with(handle, |store| store.expiry(key))?.map_or(ABSENT_TIME, time))
     })
-}
-
-/// The keys of a batch: see [`keys`]. `from` and `count` select some of `ends`.
-pub struct Keys<'l> {
-    pub bytes: JByteArray<'l>,
-    pub length: jint,
-    pub ends: JIntArray<'l>,
-    pub from: jint,
-    pub count: jint,
-}
-
-impl Keys<'_> {
-    /// Calls `read` with the selected keys.
-    pub fn with<R>(&self, env: &Env<'_>, read: impl FnOnce(&[&[u8]]) -> Result<R>) -> Result<R> {
-        let bytes = bytes_of(env, &self.bytes, self.length)?;
-        let start = match self.from {
-            ..=0 => 0,
-            from => ints_of(env, &self.ends, from - 1, 1)?[0],
-        };
-        let ends = ints_of(env, &self.ends, self.from, self.count)?;
-        read(&keys(&bytes, &ends, start)?)
-    }
-}
-
-/// The values of keys, one after another, and their lengths in `lengths`.
-pub fn get_many<'l>(
-    env: &mut Env<'l>,
-    handle: jlong,
-    keys: &Keys<'l>,
-    lengths: &JIntArray<'_>,
-) -> Result<JByteArray<'l>> {
-    let values = keys.with(env, |keys| {
-        collect_values(keys.len(), |values| {
-            let read = |store: &LogStore| {
-                store.read_many(keys, |_, entry| values.push(entry.map(|entry| entry.value)))
-            };
-            STORES.with(handle, read).map_err(Failure::from)?
-        })
-    })?;
-    values.finish(env, lengths, keys.from)
 }
 
 /// `WriteOptions` as numbers.
@@ -280,6 +204,18 @@ pub fn set_expiry<'l>(
 pub struct Packed<'l> {
     pub bytes: JByteArray<'l>,
     pub length: jint,
+}
+
+impl<'l> Packed<'l> {
+    /// Copies the bytes and passes them to `call`. A few bytes are copied to the stack.
+    #[inline]
+    pub fn with<R>(
+        self,
+        env: &mut Env<'l>,
+        call: impl FnOnce(&mut Env<'l>, &[u8]) -> Result<R>,
+    ) -> Result<R> {
+        Part::new(self.bytes, JByteBuffer::default(), 0, self.length).with_key(env, call)
+    }
 }
 
 /// Writes a batch, if the conditions hold. No conditions are null.
@@ -516,40 +452,10 @@ pub fn snapshot_close(_: &mut Env<'_>, handle: jlong) -> Result<()> {
     Ok(())
 }
 
-pub fn snapshot_get<'l>(
-    env: &mut Env<'l>,
-    handle: jlong,
-    key: &Part<'l>,
-) -> Result<JByteArray<'l>> {
-    key.with_key(env, |env, key| match with_snapshot(handle, |s| s.get(key))? {
-        Some(value) => new_array(env, &value),
-        None => Ok(JByteArray::default()),
-    })
-}
-
-pub fn snapshot_contains<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> Result<bool> {
-    key.with_key(env, |_, key| with_snapshot(handle, |snapshot| snapshot.contains(key)))
-}
-
 pub fn snapshot_expiry<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> Result<jlong> {
     key.with_key(env, |_, key| {
         Ok(with_snapshot(handle, |s| s.expiry(key))?.map_or(ABSENT_TIME, time))
     })
-}
-
-pub fn snapshot_get_many<'l>(
-    env: &mut Env<'l>,
-    handle: jlong,
-    keys: &Keys<'l>,
-    lengths: &JIntArray<'_>,
-) -> Result<JByteArray<'l>> {
-    let values = keys.with(env, |keys| {
-        let found = with_snapshot(handle, |snapshot| snapshot.get_many(keys))?;
-        collect_values(keys.len(), |values| {
-            found.iter().try_for_each(|value| values.push(value.as_deref()))
-        })
-    })?;
-    values.finish(env, lengths, keys.from)
 }
 
 pub fn iterate(_: &mut Env<'_>, handle: jlong) -> Result<jlong> {

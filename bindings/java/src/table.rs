@@ -1,28 +1,24 @@
 //! Tables and their builder.
 
 use crate::convert::{
-    Part, Records, Unpack, bytes_of, collect_values, long, new_array, new_longs, optional_bytes,
-    optional_string, path,
+    Part, Records, Unpack, bytes_of, long, new_array, new_longs, optional_bytes, optional_string,
+    path,
 };
 use crate::error::{Failure, Result};
 use crate::handle::Handles;
-use crate::log::{Keys, Packed, copy_value, finish_page};
+use crate::log::{Packed, finish_page};
 use firndb::Error;
 use firndb::table::{
-    Access, BuildOptions, BuildReport, Compression, Duplicates, KeyFilter, Progress, Table,
-    TableBuilder,
+    Access, BuildOptions, BuildReport, Compression, Duplicates, KeyFilter, Table, TableBuilder,
 };
-use jni::objects::{JByteArray, JIntArray, JLongArray, JObject, JString, JValue};
+use jni::objects::{JByteArray, JLongArray, JObject, JString, JValue};
 use jni::sys::{jint, jlong};
 use jni::{Env, jni_sig, jni_str};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-static TABLES: Handles<Arc<Table>, 8> = Handles::new("table");
+pub static TABLES: Handles<Arc<Table>, 8> = Handles::new("table");
 static BUILDERS: Handles<Arc<Mutex<Option<TableBuilder>>>, 1> = Handles::new("builder");
-
-/// An absent key in a result that is a length.
-const ABSENT: jint = -1;
 
 /// The access of the enumeration `Access` with this number.
 pub fn access(number: jint) -> Access {
@@ -35,8 +31,12 @@ pub fn access(number: jint) -> Access {
 }
 
 pub fn open(env: &mut Env<'_>, at: &JString<'_>, mode: jint) -> Result<jlong> {
-    let table = Table::open_with(path(env, at)?, access(mode))?;
-    Ok(TABLES.insert(Arc::new(table))?)
+    share(Arc::new(Table::open_with(path(env, at)?, access(mode))?))
+}
+
+/// A handle for an open table.
+pub fn share(table: Arc<Table>) -> Result<jlong> {
+    Ok(TABLES.insert(table)?)
 }
 
 pub fn close(_: &mut Env<'_>, handle: jlong) -> Result<()> {
@@ -47,53 +47,6 @@ pub fn close(_: &mut Env<'_>, handle: jlong) -> Result<()> {
 /// Calls `call` with an open table.
 fn with<R>(handle: jlong, call: impl FnOnce(&Table) -> firndb::Result<R>) -> Result<R> {
     Ok(TABLES.with(handle, |table| call(table))??)
-}
-
-#[inline]
-pub fn get<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> Result<JByteArray<'l>> {
-    key.with_key(env, |env, key| {
-        TABLES.with(handle, |table| match table.get(key)? {
-            Some(value) => new_array(env, &value),
-            None => Ok(JByteArray::default()),
-        })?
-    })
-}
-
-/// Copies a value to `to` if it fits, and returns its length.
-#[inline]
-pub fn get_into<'l>(
-    env: &mut Env<'l>,
-    handle: jlong,
-    key: &Part<'l>,
-    to: &Part<'l>,
-) -> Result<jint> {
-    key.with_key(env, |env, key| {
-        TABLES.with(handle, |table| match table.get(key)? {
-            Some(value) => copy_value(env, &value, to),
-            None => Ok(ABSENT),
-        })?
-    })
-}
-
-pub fn contains<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> Result<bool> {
-    key.with_key(env, |_, key| with(handle, |table| table.contains(key)))
-}
-
-/// The values of keys, one after another, and their lengths in `lengths`.
-pub fn get_many<'l>(
-    env: &mut Env<'l>,
-    handle: jlong,
-    keys: &Keys<'l>,
-    lengths: &JIntArray<'_>,
-) -> Result<JByteArray<'l>> {
-    let values = keys.with(env, |keys| {
-        TABLES.with(handle, |table| {
-            collect_values(keys.len(), |values| {
-                table.read_many(keys, |_, value| values.push(value))
-            })
-        })?
-    })?;
-    values.finish(env, lengths, keys.from)
 }
 
 /// A page of records after 8 bytes with the cursor of the next page, or -1.
@@ -153,6 +106,11 @@ pub fn metadata<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JByteArray<'l>> 
 
 pub fn value_schema<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JString<'l>> {
     TABLES.with(handle, |table| Ok(env.new_string(table.value_schema()?)?))?
+}
+
+/// The file of the table.
+pub fn file<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JString<'l>> {
+    TABLES.with(handle, |table| Ok(env.new_string(table.path().to_string_lossy())?))?
 }
 
 /// The 16 bytes of the content id, the highest first.
@@ -297,23 +255,29 @@ fn finish(env: &mut Env<'_>, builder: TableBuilder, progress: &JObject<'_>) -> R
         return Ok(builder.finish()?);
     }
     let mut failed = None;
-    let report = builder.finish_with(|at| match report_progress(env, progress, at) {
-        Ok(true) => ControlFlow::Continue(()),
-        Ok(false) => ControlFlow::Break(()),
-        Err(failure) => {
-            failed = Some(failure);
-            ControlFlow::Break(())
-        }
-    });
+    let report =
+        builder.finish_with(|at| match report_progress(env, progress, at.done, at.total) {
+            Ok(true) => ControlFlow::Continue(()),
+            Ok(false) => ControlFlow::Break(()),
+            Err(failure) => {
+                failed = Some(failure);
+                ControlFlow::Break(())
+            }
+        });
     match failed {
         Some(failure) => Err(failure),
         None => Ok(report?),
     }
 }
 
-/// Whether the build is to continue.
-fn report_progress(env: &mut Env<'_>, progress: &JObject<'_>, at: Progress) -> Result<bool> {
-    let arguments = [JValue::Long(long(at.done)), JValue::Long(long(at.total))];
+/// Calls the method `report` of a progress callback. Whether the call is to continue.
+pub fn report_progress(
+    env: &mut Env<'_>,
+    progress: &JObject<'_>,
+    done: u64,
+    total: u64,
+) -> Result<bool> {
+    let arguments = [JValue::Long(long(done)), JValue::Long(long(total))];
     let answer = env.call_method(progress, jni_str!("report"), jni_sig!("(JJ)Z"), &arguments)?;
     answer.z().map_err(Failure::from)
 }

@@ -1,4 +1,4 @@
-//! The native methods of the class `Native`: one table, and one wrapper for all of them.
+//! The native methods of the class `Native`: tables, and one wrapper for all of them.
 //!
 //! `JNI_OnLoad` is the only function that the library exports. It registers the methods of the
 //! table with the class `Native` next to the class that loads the library, so that the Java
@@ -7,7 +7,15 @@
 
 #![expect(unsafe_code, reason = "the JVM calls these functions: see the SAFETY notes")]
 
-mod methods;
+mod catalog;
+mod collection;
+mod indexer;
+mod getters;
+mod log;
+mod reader;
+mod sharded;
+mod table;
+mod testing;
 
 use crate::error::{self, Failure, Result};
 use jni::errors::Error as JniError;
@@ -81,11 +89,68 @@ struct Method {
     function: *mut c_void,
 }
 
+/// Defines native methods and their table, `all`. `$l` is the lifetime of the arguments.
+///
+/// A key, a value or a destination is four arguments: see [`crate::convert::Part`]. A write has
+/// three for its options: see [`crate::log::Write`]. `id` is a handle.
+macro_rules! methods {
+    ($l:lifetime; $(
+        fn $name:ident($env:ident $(, $argument:ident: $type:ty)* $(,)?) -> $result:ty
+            $body:block
+    )*) => {
+        /// The functions under the names of the methods.
+        #[allow(non_snake_case, clippy::too_many_arguments)]
+        mod functions {
+            use super::*;
+            $(
+                pub extern "system" fn $name<$l>(
+                    env: EnvUnowned<$l>,
+                    _receiver: JObject<$l>,
+                    $($argument: $type,)*
+                ) -> $result {
+                    run(env, |$env| $body)
+                }
+            )*
+        }
+
+        /// All methods.
+        #[rustfmt::skip]
+        #[allow(clippy::extra_unused_lifetimes, reason = "of the types")]
+        pub fn all<$l>() -> Vec<Method> {
+            vec![$(Method {
+                name: stringify!($name),
+                signature: [
+                    "(", $(<$type as Described>::NAME,)* ")", <$result as Described>::NAME,
+                ].concat(),
+                function: functions::$name as *mut c_void,
+            },)*]
+        }
+    };
+}
+
+use methods;
+
+/// All native methods.
+fn all() -> Vec<Method> {
+    let all = [
+        getters::all(),
+        log::all(),
+        table::all(),
+        sharded::all(),
+        collection::all(),
+        reader::all(),
+        indexer::all(),
+        catalog::all(),
+        testing::all(),
+    ];
+    all.into_iter().flatten().collect()
+}
+
 /// Finds the class `Native`, registers its methods, and remembers it for exceptions.
 fn register(env: &mut Env<'_>) -> jni::errors::Result<()> {
     let name = native_class(env)?;
     let class = env.find_class(&*JNIString::from(name))?;
-    for Method { name, signature, function } in methods::all() {
+    for Method { name, signature, function } in all() {
         let (name, signature) = (JNIString::from(name), JNIString::from(signature));
         // SAFETY: the signature is made of the types of the function's arguments. The function
         // stays loaded as long as the class: both belong to its class loader.
@@ -94,7 +159,7 @@ fn register(env: &mut Env<'_>) -> jni::errors::Result<()> {
             env.register_native_methods(&class, &[method])?;
         }
     }
-    let class = env.new_global_ref(&class)?;
+    let class = env.new_weak_ref(&class)?;
     error::set_class(class);
     Ok(())
 }

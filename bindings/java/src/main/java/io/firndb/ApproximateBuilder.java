@@ -11,11 +11,23 @@ import java.nio.file.Path;
  * methods throw {@link IllegalStateException} if it is closed, and {@link FirnIOException} if the
  * operating system reports a failure.
  */
-public final class ApproximateBuilder implements AutoCloseable {
-    private final Native handle;
-
+public final class ApproximateBuilder extends KeyValueBuilder {
     private ApproximateBuilder(Native handle) {
-        this.handle = handle;
+        super(handle);
+    }
+
+    @Override
+    void addNative(
+            byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength, byte[] value,
+            ByteBuffer valueBuffer, int valueOffset, int valueLength) {
+        handle.approximateBuilderAdd(
+                handle.id, key, keyBuffer, keyOffset, keyLength, value, valueBuffer, valueOffset,
+                valueLength);
+    }
+
+    @Override
+    void addAllNative(byte[] records, int length) {
+        handle.approximateBuilderAddAll(handle.id, records, length);
     }
 
     /** Options of a build. Immutable: each method returns changed options. */
@@ -173,61 +185,7 @@ public final class ApproximateBuilder implements AutoCloseable {
         return new ApproximateBuilder(new Native(Native.Kind.APPROXIMATE_BUILDER, id));
     }
 
-    /**
-     * Adds a record. Key and value are copied.
-     *
-     * @param key the key
-     * @param value the value
-     */
-    public void add(byte[] key, byte[] value) {
-        handle.approximateBuilderAdd(
-                handle.id, key, null, 0, key.length, value, null, 0, value.length);
-    }
-
-    /**
-     * Adds a record: the bytes from the positions of the buffers to their limits.
-     *
-     * @param key the key
-     * @param value the value
-     */
-    public void add(ByteBuffer key, ByteBuffer value) {
-        ByteBuffer k = Buffers.reachable(key);
-        ByteBuffer v = Buffers.reachable(value);
-        int keyAt = k.position();
-        int valueAt = v.position();
-        handle.approximateBuilderAdd(
-                handle.id, Buffers.array(k), Buffers.direct(k), Buffers.offset(k, keyAt),
-                Buffers.length(k, keyAt), Buffers.array(v), Buffers.direct(v),
-                Buffers.offset(v, valueAt), Buffers.length(v, valueAt));
-    }
-
-    /**
-     * Adds many records, with a call of native code for about a megabyte of them. If a record is
-     * refused, those before it were added.
-     *
-     * @param entries the records
-     */
-    public void addAll(Iterable<Entry> entries) {
-        Packed packed = new Packed(1 << 16);
-        for (Entry entry : entries) {
-            packed.addBytes(entry.key());
-            packed.addBytes(entry.value());
-            if (packed.length >= ADDED_BYTES) {
-                handle.approximateBuilderAddAll(handle.id, packed.bytes, packed.length);
-                packed.length = 0;
-            }
-        }
-        handle.approximateBuilderAddAll(handle.id, packed.bytes, packed.length);
-    }
-
-    /** Bytes of records that are passed at a time. */
-    private static final int ADDED_BYTES = 1 << 20;
-
-    /**
-     * The number of records added.
-     *
-     * @return how many there are
-     */
+    @Override
     public long size() {
         return handle.approximateBuilderRecords(handle.id);
     }
@@ -251,14 +209,5 @@ public final class ApproximateBuilder implements AutoCloseable {
     public Report finish() {
         long[] n = handle.approximateBuilderFinish(handle.id);
         return new Report(n[0], n[1], n[2]);
-    }
-
-    /**
-     * Abandons the build if it is not finished; then no file is left. Waits for running calls. Has
-     * no effect if it is closed.
-     */
-    @Override
-    public void close() {
-        handle.close();
     }
 }

@@ -1,6 +1,7 @@
 package io.firndb;
 
 import java.nio.ByteBuffer;
+import java.nio.ReadOnlyBufferException;
 import java.time.Duration;
 import java.time.Instant;
 
@@ -18,10 +19,15 @@ final class Buffers {
         if (buffer.hasArray() || buffer.isDirect()) {
             return buffer;
         }
+        return ByteBuffer.wrap(copy(buffer));
+    }
+
+    /** The bytes from the position of a buffer to its limit. */
+    static byte[] copy(ByteBuffer buffer) {
         ByteBuffer from = buffer.duplicate();
         byte[] copy = new byte[from.remaining()];
         from.get(copy);
-        return ByteBuffer.wrap(copy);
+        return copy;
     }
 
     /** The array of a buffer, or null if it is direct. */
@@ -44,13 +50,34 @@ final class Buffers {
         return Math.max(buffer.limit() - position, 0);
     }
 
+    /** The position of a buffer that can be written to. */
+    static int writable(ByteBuffer to) {
+        if (to.isReadOnly()) {
+            throw new ReadOnlyBufferException();
+        }
+        return to.position();
+    }
+
+    /** Advances the position of a buffer if the value was copied. */
+    static int advance(ByteBuffer to, int at, int room, int length) {
+        if (length >= 0 && length <= room) {
+            to.position(at + length);
+        }
+        return length;
+    }
+
     /** A time to live in milliseconds. */
     static long millis(Duration ttl) {
-        if (ttl.isNegative()) {
-            throw new IllegalArgumentException("the time to live is negative: " + ttl);
+        return millis("the time to live", ttl);
+    }
+
+    /** A time in milliseconds, which a message calls {@code what}. */
+    static long millis(String what, Duration time) {
+        if (time.isNegative()) {
+            throw new IllegalArgumentException(what + " is negative: " + time);
         }
         try {
-            return ttl.toMillis();
+            return time.toMillis();
         } catch (ArithmeticException e) {
             return Long.MAX_VALUE;
         }

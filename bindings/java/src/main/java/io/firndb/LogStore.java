@@ -1,16 +1,10 @@
 package io.firndb;
 
 import java.nio.ByteBuffer;
-import java.nio.ReadOnlyBufferException;
-import java.nio.channels.CompletionHandler;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
-import java.util.List;
 import java.util.Objects;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.Executor;
-import java.util.concurrent.ForkJoinPool;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 
@@ -37,14 +31,36 @@ import java.util.stream.Stream;
  * the store is open for reading only, and {@link FailedException} after a failed sync, until the
  * store is opened again.
  */
-public final class LogStore implements AutoCloseable {
-    private final Native handle;
+public final class LogStore extends KeyValueReader {
     private final Path path;
-    private final AsyncReader async = new AsyncReader(this::getMany, ForkJoinPool.commonPool());
 
     private LogStore(Native handle, Path path) {
-        this.handle = handle;
+        super(handle);
         this.path = path;
+    }
+
+    @Override
+    byte[] getNative(byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength) {
+        return handle.logGet(handle.id, key, keyBuffer, keyOffset, keyLength);
+    }
+
+    @Override
+    int getNative(
+            byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength, byte[] to,
+            ByteBuffer toBuffer, int toOffset, int toLength) {
+        return handle.logGetInto(
+                handle.id, key, keyBuffer, keyOffset, keyLength, to, toBuffer, toOffset, toLength);
+    }
+
+    @Override
+    boolean containsNative(byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength) {
+        return handle.logContains(handle.id, key, keyBuffer, keyOffset, keyLength);
+    }
+
+    @Override
+    byte[] getManyNative(
+            byte[] keys, int keysLength, int[] ends, int from, int count, int[] lengths) {
+        return handle.logGetMany(handle.id, keys, keysLength, ends, from, count, lengths);
     }
 
     /**
@@ -96,130 +112,6 @@ public final class LogStore implements AutoCloseable {
     }
 
     /**
-     * Gets the value of a key.
-     *
-     * @param key the key
-     * @return a copy of the value, or {@code null} if the key is absent
-     */
-    public byte[] get(byte[] key) {
-        return handle.logGet(handle.id, key, null, 0, key.length);
-    }
-
-    /**
-     * Gets the value of a key.
-     *
-     * @param key the key
-     * @return a copy of the value, or {@code null} if the key is absent
-     */
-    public byte[] get(ByteBuffer key) {
-        ByteBuffer k = Buffers.reachable(key);
-        int at = k.position();
-        return handle.logGet(
-                handle.id, Buffers.array(k), Buffers.direct(k), Buffers.offset(k, at),
-                Buffers.length(k, at));
-    }
-
-    /**
-     * Copies the value of a key into a buffer, and allocates nothing.
-     *
-     * @param key the key
-     * @param to where the value goes: its position is advanced by the length of the value. If the
-     *     value does not fit, the buffer is left as it is.
-     * @return the length of the value, which is larger than {@code to.remaining()} if it did not
-     *     fit; -1 if the key is absent
-     */
-    public int get(byte[] key, ByteBuffer to) {
-        int at = writable(to);
-        int room = Buffers.length(to, at);
-        int length = handle.logGetInto(
-                handle.id, key, null, 0, key.length, Buffers.array(to), Buffers.direct(to),
-                Buffers.offset(to, at), room);
-        return advance(to, at, room, length);
-    }
-
-    /**
-     * Copies the value of a key into a buffer, and allocates nothing unless the key is a read-only
-     * buffer on the heap.
-     *
-     * @param key the key
-     * @param to as in {@link #get(byte[], ByteBuffer)}
-     * @return as in {@link #get(byte[], ByteBuffer)}
-     */
-    public int get(ByteBuffer key, ByteBuffer to) {
-        ByteBuffer k = Buffers.reachable(key);
-        int keyAt = k.position();
-        int at = writable(to);
-        int room = Buffers.length(to, at);
-        int length = handle.logGetInto(
-                handle.id, Buffers.array(k), Buffers.direct(k), Buffers.offset(k, keyAt),
-                Buffers.length(k, keyAt), Buffers.array(to), Buffers.direct(to),
-                Buffers.offset(to, at), room);
-        return advance(to, at, room, length);
-    }
-
-    /** The position of a buffer that can be written to. */
-    static int writable(ByteBuffer to) {
-        if (to.isReadOnly()) {
-            throw new ReadOnlyBufferException();
-        }
-        return to.position();
-    }
-
-    /** Advances the position of a buffer if the value was copied. */
-    static int advance(ByteBuffer to, int at, int room, int length) {
-        if (length >= 0 && length <= room) {
-            to.position(at + length);
-        }
-        return length;
-    }
-
-    /**
-     * Gets the values of many keys, in one call of native code. Faster than a get for each: their
-     * cache misses overlap.
-     *
-     * @param keys the keys
-     * @return the value of each key, in order; {@code null} for an absent key
-     */
-    public List<byte[]> getMany(List<byte[]> keys) {
-        return Packed.getMany(keys, (bytes, length, ends, from, count, lengths) ->
-                handle.logGetMany(handle.id, bytes, length, ends, from, count, lengths));
-    }
-
-    /**
-     * Gets a value without waiting for it: see {@link AsyncReader#get(byte[])}. Reads in the common
-     * pool.
-     *
-     * @param key the key
-     * @return completes with the value, or with {@code null} if the key is absent
-     */
-    public CompletableFuture<byte[]> getAsync(byte[] key) {
-        return async.get(key);
-    }
-
-    /**
-     * Gets a value and passes it to a handler, which runs in the common pool.
-     *
-     * @param <A> the type of the attachment
-     * @param key the key
-     * @param attachment what the handler gets in addition; may be {@code null}
-     * @param handler gets the value, or {@code null} if the key is absent
-     */
-    public <A> void getAsync(
-            byte[] key, A attachment, CompletionHandler<byte[], ? super A> handler) {
-        async.get(key, attachment, handler);
-    }
-
-    /**
-     * A reader that gets values in an executor of the program.
-     *
-     * @param executor runs the tasks that read
-     * @return the reader
-     */
-    public AsyncReader asyncReader(Executor executor) {
-        return new AsyncReader(this::getMany, executor);
-    }
-
-    /**
      * Gets a value with its version and its expiry.
      *
      * @param key the key
@@ -231,30 +123,6 @@ public final class LogStore implements AutoCloseable {
         return value == null
                 ? null
                 : new Versioned(value, details[0], Buffers.instant(details[1]));
-    }
-
-    /**
-     * Whether a key has a value.
-     *
-     * @param key the key
-     * @return true if it has
-     */
-    public boolean contains(byte[] key) {
-        return handle.logContains(handle.id, key, null, 0, key.length);
-    }
-
-    /**
-     * Whether a key has a value.
-     *
-     * @param key the key: the bytes from the position of the buffer to its limit
-     * @return true if it has
-     */
-    public boolean contains(ByteBuffer key) {
-        ByteBuffer k = Buffers.reachable(key);
-        int at = k.position();
-        return handle.logContains(
-                handle.id, Buffers.array(k), Buffers.direct(k), Buffers.offset(k, at),
-                Buffers.length(k, at));
     }
 
     /**

@@ -19,7 +19,9 @@ import java.util.concurrent.ConcurrentHashMap;
 final class Native {
     /** What is open, and how it is closed. */
     enum Kind {
-        LOG, SNAPSHOT, ITERATOR, TABLE, TABLE_BUILDER, APPROXIMATE, APPROXIMATE_BUILDER
+        LOG, SNAPSHOT, ITERATOR, TABLE, TABLE_BUILDER, APPROXIMATE, APPROXIMATE_BUILDER,
+        SHARDED_TABLE, CATALOG, CATALOG_READER, GENERATION,
+        PARTITION_BUILDER, COLLECTION, CHANGE, COLLECTION_READER, INDEXER, FEED
     }
 
     /** The number of the object in the native library: never that of an object closed before. */
@@ -52,6 +54,16 @@ final class Native {
             case TABLE_BUILDER -> tableBuilderClose(id);
             case APPROXIMATE -> approximateClose(id);
             case APPROXIMATE_BUILDER -> approximateBuilderClose(id);
+            case SHARDED_TABLE -> shardedClose(id);
+            case CATALOG -> catalogClose(id);
+            case CATALOG_READER -> catalogReaderClose(id);
+            case GENERATION -> generationClose(id);
+            case PARTITION_BUILDER -> partitionBuilderClose(id);
+            case COLLECTION -> collectionClose(id);
+            case CHANGE -> changeClose(id);
+            case COLLECTION_READER -> readerClose(id);
+            case INDEXER -> indexerClose(id);
+            case FEED -> feedClose(id);
         }
     }
 
@@ -193,6 +205,10 @@ final class Native {
     native byte[] snapshotGet(
             long id, byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength);
 
+    native int snapshotGetInto(
+            long id, byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength, byte[] to,
+            ByteBuffer toBuffer, int toOffset, int toLength);
+
     native boolean snapshotContains(
             long id, byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength);
 
@@ -235,6 +251,8 @@ final class Native {
     native long[] tableVerify(long id);
 
     native String tableValueSchema(long id);
+
+    native String tablePath(long id);
 
     native byte[] tableContentId(long id);
 
@@ -281,6 +299,8 @@ final class Native {
 
     native byte[] approximateMetadata(long id);
 
+    native String approximatePath(long id);
+
     native long[] approximateVerify(long id);
 
     static native long approximateBuilderCreate(
@@ -298,6 +318,276 @@ final class Native {
     static native void approximateBuilderClose(long id);
 
     native long[] approximateBuilderFinish(long id);
+
+    // Sharded tables.
+
+    static native long shardedOpen(String[] files, int access);
+
+    static native long shardedOpenDir(String dir, int access);
+
+    static native void shardedClose(long id);
+
+    native byte[] shardedGet(
+            long id, byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength);
+
+    native int shardedGetInto(
+            long id, byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength, byte[] to,
+            ByteBuffer toBuffer, int toOffset, int toLength);
+
+    native boolean shardedContains(
+            long id, byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength);
+
+    native byte[] shardedGetMany(
+            long id, byte[] keys, int keysLength, int[] ends, int from, int count, int[] lengths);
+
+    native byte[] shardedScan(long id, int shard, long cursor, int limit);
+
+    native long shardedLength(long id);
+
+    native int shardedShards(long id);
+
+    native String[] shardedPaths(long id);
+
+    native long[] shardedStats(long id);
+
+    native String shardedValueSchema(long id);
+
+    native long[] shardedVerify(long id);
+
+    static native int shardedShardOf(
+            byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength, int shards);
+
+    // Catalogs.
+
+    static native long catalogOpen(String at, boolean create);
+
+    static native long catalogOpenUrl(String url);
+
+    static native void catalogClose(long id);
+
+    native String[] catalogNames(long id);
+
+    native long[] catalogVersions(long id, String name);
+
+    native byte[] catalogVersion(long id, String name, long number);
+
+    native byte[] catalogPublish(
+            long id, String name, String at, boolean ifChanged, byte[] options, Object progress);
+
+    native String catalogStage(long id, String name, String at, Object progress);
+
+    static native byte[] catalogStaged(String text);
+
+    native byte[] catalogPublishStaged(long id, String name, byte[] lines, byte[] options);
+
+    native byte[] catalogRollback(long id, String name, long to, byte[] options);
+
+    native void catalogPin(long id, String name, long number, String note);
+
+    native void catalogUnpin(long id, String name, long number);
+
+    native long[] catalogPins(long id, String name);
+
+    native long[] catalogClean(
+            long id, String name, int keep, long graceMillis, boolean dryRun);
+
+    native long[] catalogVerify(long id, String name, long number, Object progress);
+
+    native byte[] catalogPull(long id, String name, long number, String to, int threads);
+
+    native byte[] catalogDiff(long id, String name, long before, long after);
+
+    // Readers of catalogs, and generations.
+
+    native long catalogReaderOpen(
+            long id, String name, String cacheDir, long version, int access, int warm,
+            long bundleLimit, long cacheBytes, int threads, long followMillis);
+
+    static native void catalogReaderClose(long id);
+
+    native long catalogReaderCurrent(long id);
+
+    native boolean catalogReaderRefresh(long id);
+
+    native byte[] catalogReaderStats(long id);
+
+    static native void generationClose(long id);
+
+    native long generationNumber(long id);
+
+    native byte[] generationVersion(long id);
+
+    native long generationTable(long id);
+
+    native long generationApproximate(long id);
+
+    native long generationSharded(long id);
+
+    native long generationCollection(long id);
+
+    // Schemas, builders of partitions, collections and changes.
+
+    static native byte[] schemaRead(String text);
+
+    static native byte[] schemaChange(String text, byte[] changes, int length);
+
+    static native long partitionBuilderCreate(String schema, long memoryLimit, String tempDir);
+
+    native void partitionBuilderAdd(long id, byte[] documents, int length);
+
+    native long partitionBuilderLength(long id);
+
+    native long partitionBuilderMemory(long id);
+
+    native byte[] partitionBuilderSchema(long id);
+
+    native void partitionBuilderWrite(long id, String to);
+
+    static native void partitionBuilderClose(long id);
+
+    static native long collectionCreate(String at);
+
+    static native long collectionOpen(String at);
+
+    static native void collectionClose(long id);
+
+    static native long collectionOpenFiles(byte[] files, int length);
+
+    native long collectionReader(long id);
+
+    native long collectionVersion(long id);
+
+    native boolean collectionRefresh(long id);
+
+    native long collectionChange(long id);
+
+    native byte[] collectionCompact(
+            long id, long small, long mostDocuments, long mostBytes, long atLeast,
+            long unchangedMillis, boolean isDryRun);
+
+    native void changePut(long id, String name, long builder, boolean extend);
+
+    native void changePutFile(long id, String name, String file, boolean extend);
+
+    native void changeRemove(long id, String name);
+
+    native void changeMerge(long id, byte[] names, int length, String into);
+
+    native void changeClear(long id);
+
+    native void changeCommit(long id);
+
+    static native void changeClose(long id);
+
+    // Indexes and their feeds.
+
+    static native long indexerOpen(
+            String at, String schema, String field, int partitions, long memoryLimit, int threads,
+            double maxRemoved);
+
+    static native void indexerClose(long id);
+
+    native byte[] indexerSchema(long id);
+
+    native boolean indexerIsRemade(long id);
+
+    native byte[] indexerPartitioning(long id);
+
+    native long indexerReader(long id);
+
+    native long indexerFeed(long id, String source, boolean isWhole);
+
+    native boolean indexerUpsert(long id, String source, byte[] item, int length);
+
+    native boolean indexerDelete(long id, String source, byte[] key, int length);
+
+    native byte[] indexerPublish(long id);
+
+    native byte[] indexerPublishTo(long id, long catalog, String name);
+
+    native void indexerRepartition(long id, String field, int partitions);
+
+    native byte[] indexerStatus(long id);
+
+    native long[] indexerBackup(long id, String to);
+
+    native void feedAdd(long id, byte[] items, int length);
+
+    native void feedRemove(long id, byte[] key, int length);
+
+    native void feedLeftOut(long id, long rows);
+
+    native byte[] feedFinish(long id, double maxRemoved);
+
+    static native void feedClose(long id);
+
+    // Queries, and readers of collections. A query or a filter is a byte, 0 before the length and
+    // the UTF-8 of a text, 1 before what Query and Filter pack.
+
+    static native byte[] filterParse(byte[] text, int length);
+
+    static native byte[] filterText(byte[] filter, int length);
+
+    static native byte[] queryParse(byte[] text, int length);
+
+    static native byte[] queryText(byte[] query, int length);
+
+    static native void readerClose(long id);
+
+    native long readerWith(long id, int setting, long number);
+
+    native long readerWithPartitions(long id, byte[] names, int namesLength);
+
+    native byte[] readerSchema(long id);
+
+    native long readerLength(long id);
+
+    native long[] readerStats(long id);
+
+    native byte[] readerPartitions(long id);
+
+    native void readerWarm(long id);
+
+    native long[] readerVerify(long id);
+
+    native long[] readerSearch(long id, byte[] query, int length);
+
+    native byte[] readerToken(long id, byte[] query, int length, int count, long last);
+
+    native void readerForEach(long id, byte[] query, int length, Object each);
+
+    native long readerCount(long id, byte[] filter, int length);
+
+    native byte[] readerFacets(
+            long id, byte[] filter, int length, byte[] facets, int facetsLength);
+
+    native byte[] readerGroupBy(long id, byte[] filter, int length, byte[] by, int byLength);
+
+    native byte[] readerExplain(long id, byte[] query, int length);
+
+    native byte[] readerValue(long id, long hit, String field);
+
+    native byte[] readerValues(long id, long hit, String field);
+
+    native long readerLong(long id, long hit, String field);
+
+    native double readerDouble(long id, long hit, String field);
+
+    native boolean readerBoolean(long id, long hit, String field);
+
+    native byte[] readerPayload(long id, long hit);
+
+    native int readerPayloadInto(
+            long id, long hit, byte[] to, ByteBuffer toBuffer, int toOffset, int toLength);
+
+    native byte[] readerPayloads(long id, long[] hits, int from, int count);
+
+    native byte[] readerColumns(
+            long id, long[] hits, int from, int count, byte[] fields, int fieldsLength);
+
+    native long[] readerNumbers(
+            long id, long[] hits, int from, int count, String field, boolean areFloats,
+            long absent);
 
     // For tests.
 

@@ -3,9 +3,11 @@ package io.firndb;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.function.BiConsumer;
 
 /** A growing array of bytes, in which many keys, values or changes cross to native code at once. */
 final class Packed {
@@ -35,6 +37,45 @@ final class Packed {
         length += 8;
     }
 
+    void addInt(int value) {
+        reserve(4);
+        INT.set(bytes, length, value);
+        length += 4;
+    }
+
+    /** Changes the number at an offset. */
+    void setInt(int offset, int value) {
+        INT.set(bytes, offset, value);
+    }
+
+    /** Adds a text as UTF-8 after its length. */
+    void addText(String text) {
+        checkUnicode(text);
+        addBytes(text.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** Refuses half of a pair of surrogates, which UTF-8 cannot represent. */
+    static void checkUnicode(String text) {
+        for (int i = 0; i < text.length(); i++) {
+            if (Character.isSurrogate(text.charAt(i))) {
+                checkSurrogates(text);
+                break;
+            }
+        }
+    }
+
+    private static void checkSurrogates(String text) {
+        int at = 0;
+        while (at < text.length()) {
+            int point = text.codePointAt(at);
+            if (point >= Character.MIN_SURROGATE && point <= Character.MAX_SURROGATE) {
+                throw new IllegalArgumentException(
+                        "the text is not valid Unicode: an unpaired surrogate at index " + at);
+            }
+            at += Character.charCount(point);
+        }
+    }
+
     /** Adds bytes after their length. */
     void addBytes(byte[] value) {
         reserve(4L + value.length);
@@ -45,9 +86,19 @@ final class Packed {
 
     /** Adds bytes without their length. */
     void addRaw(byte[] value) {
-        reserve(value.length);
-        System.arraycopy(value, 0, bytes, length, value.length);
-        length += value.length;
+        addRaw(value, 0, value.length);
+    }
+
+    /** Adds a part of an array. */
+    void addRaw(byte[] value, int from, int count) {
+        reserve(count);
+        System.arraycopy(value, from, bytes, length, count);
+        length += count;
+    }
+
+    /** The bytes that were added. */
+    byte[] toArray() {
+        return Arrays.copyOf(bytes, length);
     }
 
     private void reserve(long more) {
@@ -69,6 +120,41 @@ final class Packed {
     /** The number at an offset. */
     static long longAt(byte[] bytes, int offset) {
         return (long) LONG.get(bytes, offset);
+    }
+
+    /** Replaces the number at an offset. */
+    static void setLong(byte[] bytes, int offset, long number) {
+        LONG.set(bytes, offset, number);
+    }
+
+    /** A native method that takes packed items. */
+    interface Pass {
+        void call(byte[] items, int length);
+    }
+
+    /** Bytes of items that are passed at a time. */
+    private static final int PASSED_BYTES = 1 << 20;
+
+    /**
+     * Packs items, and passes about a megabyte of them at a time. If an item cannot be packed,
+     * those before it are passed.
+     */
+    static <T> void passAll(Iterable<T> items, BiConsumer<T, Packed> pack, Pass method) {
+        Packed packed = new Packed(1 << 16);
+        for (T item : items) {
+            int before = packed.length;
+            try {
+                pack.accept(item, packed);
+            } catch (RuntimeException e) {
+                method.call(packed.bytes, before);
+                throw e;
+            }
+            if (packed.length >= PASSED_BYTES) {
+                method.call(packed.bytes, packed.length);
+                packed.length = 0;
+            }
+        }
+        method.call(packed.bytes, packed.length);
     }
 
     /** A native method that returns the values of some keys, and their lengths in an array. */

@@ -1,55 +1,46 @@
 package io.firndb;
 
+import java.nio.ByteBuffer;
 import java.time.Instant;
-import java.util.List;
 import java.util.stream.Stream;
 
 /**
  * A log store as it was at one moment. Any number of threads may use it. Close it: while it is
  * open, files that it needs stay on disk. It stays usable if the store is closed.
  */
-public final class Snapshot implements AutoCloseable {
-    private final Native handle;
-
+public final class Snapshot extends KeyValueReader {
     Snapshot(Native handle) {
-        this.handle = handle;
+        super(handle);
+    }
+
+    @Override
+    byte[] getNative(byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength) {
+        return handle.snapshotGet(handle.id, key, keyBuffer, keyOffset, keyLength);
+    }
+
+    @Override
+    int getNative(
+            byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength, byte[] to,
+            ByteBuffer toBuffer, int toOffset, int toLength) {
+        return handle.snapshotGetInto(
+                handle.id, key, keyBuffer, keyOffset, keyLength, to, toBuffer, toOffset, toLength);
+    }
+
+    @Override
+    boolean containsNative(byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength) {
+        return handle.snapshotContains(handle.id, key, keyBuffer, keyOffset, keyLength);
+    }
+
+    @Override
+    byte[] getManyNative(
+            byte[] keys, int keysLength, int[] ends, int from, int count, int[] lengths) {
+        return handle.snapshotGetMany(handle.id, keys, keysLength, ends, from, count, lengths);
     }
 
     static EntryIterator iterate(long id) {
         Native records = new Native(Native.Kind.ITERATOR, id);
         return new EntryIterator(
                 records, () -> records.iteratorNext(records.id, EntryIterator.PAGE_BYTES));
-    }
-
-    /**
-     * Gets the value of a key.
-     *
-     * @param key the key
-     * @return a copy of the value, or {@code null} if the key was absent
-     */
-    public byte[] get(byte[] key) {
-        return handle.snapshotGet(handle.id, key, null, 0, key.length);
-    }
-
-    /**
-     * Gets the values of many keys, in one call of native code.
-     *
-     * @param keys the keys
-     * @return the value of each key, in order; {@code null} for an absent key
-     */
-    public List<byte[]> getMany(List<byte[]> keys) {
-        return Packed.getMany(keys, (bytes, length, ends, from, count, lengths) ->
-                handle.snapshotGetMany(handle.id, bytes, length, ends, from, count, lengths));
-    }
-
-    /**
-     * Whether a key had a value.
-     *
-     * @param key the key
-     * @return true if it had
-     */
-    public boolean contains(byte[] key) {
-        return handle.snapshotContains(handle.id, key, null, 0, key.length);
     }
 
     /**
@@ -79,11 +70,5 @@ public final class Snapshot implements AutoCloseable {
      */
     public Stream<Entry> stream() {
         return iterator().stream();
-    }
-
-    /** Closes the snapshot. Waits for running calls. Has no effect if it is closed. */
-    @Override
-    public void close() {
-        handle.close();
     }
 }

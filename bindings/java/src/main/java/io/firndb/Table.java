@@ -1,12 +1,7 @@
 package io.firndb;
 
 import java.nio.ByteBuffer;
-import java.nio.channels.CompletionHandler;
 import java.nio.file.Path;
-import java.util.List;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.Executor;
-import java.util.concurrent.ForkJoinPool;
 import java.util.stream.Stream;
 
 /**
@@ -24,14 +19,33 @@ import java.util.stream.Stream;
  * {@link CorruptException} if what they read is damaged, and {@link FirnIOException} if the
  * operating system reports a failure.
  */
-public final class Table implements AutoCloseable {
-    private final Native handle;
-    private final Path path;
-    private final AsyncReader async = new AsyncReader(this::getMany, ForkJoinPool.commonPool());
+public final class Table extends KeyValueReader {
+    Table(Native handle) {
+        super(handle);
+    }
 
-    private Table(Native handle, Path path) {
-        this.handle = handle;
-        this.path = path;
+    @Override
+    byte[] getNative(byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength) {
+        return handle.tableGet(handle.id, key, keyBuffer, keyOffset, keyLength);
+    }
+
+    @Override
+    int getNative(
+            byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength, byte[] to,
+            ByteBuffer toBuffer, int toOffset, int toLength) {
+        return handle.tableGetInto(
+                handle.id, key, keyBuffer, keyOffset, keyLength, to, toBuffer, toOffset, toLength);
+    }
+
+    @Override
+    boolean containsNative(byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength) {
+        return handle.tableContains(handle.id, key, keyBuffer, keyOffset, keyLength);
+    }
+
+    @Override
+    byte[] getManyNative(
+            byte[] keys, int keysLength, int[] ends, int from, int count, int[] lengths) {
+        return handle.tableGetMany(handle.id, keys, keysLength, ends, from, count, lengths);
     }
 
     /**
@@ -58,9 +72,8 @@ public final class Table implements AutoCloseable {
     public static Table open(Path path, Access access) {
         NativeLibrary.load();
         Native.closeLeaks();
-        Path absolute = path.toAbsolutePath();
-        long id = Native.tableOpen(absolute.toString(), access.ordinal());
-        return new Table(new Native(Native.Kind.TABLE, id), absolute);
+        long id = Native.tableOpen(path.toAbsolutePath().toString(), access.ordinal());
+        return new Table(new Native(Native.Kind.TABLE, id));
     }
 
     /**
@@ -69,139 +82,7 @@ public final class Table implements AutoCloseable {
      * @return its absolute path
      */
     public Path path() {
-        return path;
-    }
-
-    /**
-     * Gets the value of a key.
-     *
-     * @param key the key
-     * @return a copy of the value, or {@code null} if the key is absent
-     */
-    public byte[] get(byte[] key) {
-        return handle.tableGet(handle.id, key, null, 0, key.length);
-    }
-
-    /**
-     * Gets the value of a key.
-     *
-     * @param key the key: the bytes from the position of the buffer to its limit
-     * @return a copy of the value, or {@code null} if the key is absent
-     */
-    public byte[] get(ByteBuffer key) {
-        ByteBuffer k = Buffers.reachable(key);
-        int at = k.position();
-        return handle.tableGet(
-                handle.id, Buffers.array(k), Buffers.direct(k), Buffers.offset(k, at),
-                Buffers.length(k, at));
-    }
-
-    /**
-     * Copies the value of a key into a buffer, and allocates nothing.
-     *
-     * @param key the key
-     * @param to where the value goes: its position is advanced by the length of the value. If the
-     *     value does not fit, the buffer is left as it is.
-     * @return the length of the value, which is larger than {@code to.remaining()} if it did not
-     *     fit; -1 if the key is absent
-     */
-    public int get(byte[] key, ByteBuffer to) {
-        int at = LogStore.writable(to);
-        int room = Buffers.length(to, at);
-        int length = handle.tableGetInto(
-                handle.id, key, null, 0, key.length, Buffers.array(to), Buffers.direct(to),
-                Buffers.offset(to, at), room);
-        return LogStore.advance(to, at, room, length);
-    }
-
-    /**
-     * Copies the value of a key into a buffer, and allocates nothing unless the key is a read-only
-     * buffer on the heap.
-     *
-     * @param key the key: the bytes from the position of the buffer to its limit
-     * @param to as in {@link #get(byte[], ByteBuffer)}
-     * @return as in {@link #get(byte[], ByteBuffer)}
-     */
-    public int get(ByteBuffer key, ByteBuffer to) {
-        ByteBuffer k = Buffers.reachable(key);
-        int keyAt = k.position();
-        int at = LogStore.writable(to);
-        int room = Buffers.length(to, at);
-        int length = handle.tableGetInto(
-                handle.id, Buffers.array(k), Buffers.direct(k), Buffers.offset(k, keyAt),
-                Buffers.length(k, keyAt), Buffers.array(to), Buffers.direct(to),
-                Buffers.offset(to, at), room);
-        return LogStore.advance(to, at, room, length);
-    }
-
-    /**
-     * Gets the values of many keys, in one call of native code. Faster than a get for each: their
-     * cache misses or reads overlap.
-     *
-     * @param keys the keys
-     * @return the value of each key, in order; {@code null} for an absent key
-     */
-    public List<byte[]> getMany(List<byte[]> keys) {
-        return Packed.getMany(keys, (bytes, length, ends, from, count, lengths) ->
-                handle.tableGetMany(handle.id, bytes, length, ends, from, count, lengths));
-    }
-
-    /**
-     * Gets a value without waiting for it: see {@link AsyncReader#get(byte[])}. Reads in the common
-     * pool.
-     *
-     * @param key the key
-     * @return completes with the value, or with {@code null} if the key is absent
-     */
-    public CompletableFuture<byte[]> getAsync(byte[] key) {
-        return async.get(key);
-    }
-
-    /**
-     * Gets a value and passes it to a handler, which runs in the common pool.
-     *
-     * @param <A> the type of the attachment
-     * @param key the key
-     * @param attachment what the handler gets in addition; may be {@code null}
-     * @param handler gets the value, or {@code null} if the key is absent
-     */
-    public <A> void getAsync(
-            byte[] key, A attachment, CompletionHandler<byte[], ? super A> handler) {
-        async.get(key, attachment, handler);
-    }
-
-    /**
-     * A reader that gets values in an executor of the program.
-     *
-     * @param executor runs the tasks that read
-     * @return the reader
-     */
-    public AsyncReader asyncReader(Executor executor) {
-        return new AsyncReader(this::getMany, executor);
-    }
-
-    /**
-     * Whether the table has a key.
-     *
-     * @param key the key
-     * @return true if it has
-     */
-    public boolean contains(byte[] key) {
-        return handle.tableContains(handle.id, key, null, 0, key.length);
-    }
-
-    /**
-     * Whether the table has a key.
-     *
-     * @param key the key: the bytes from the position of the buffer to its limit
-     * @return true if it has
-     */
-    public boolean contains(ByteBuffer key) {
-        ByteBuffer k = Buffers.reachable(key);
-        int at = k.position();
-        return handle.tableContains(
-                handle.id, Buffers.array(k), Buffers.direct(k), Buffers.offset(k, at),
-                Buffers.length(k, at));
+        return Path.of(handle.tablePath(handle.id));
     }
 
     /**
@@ -347,11 +228,5 @@ public final class Table implements AutoCloseable {
         public long offHeapBytes() {
             return memoryBytes;
         }
-    }
-
-    /** Closes the table. Waits for running calls. Has no effect if it is closed. */
-    @Override
-    public void close() {
-        handle.close();
     }
 }

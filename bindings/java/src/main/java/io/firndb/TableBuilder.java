@@ -22,11 +22,23 @@ import java.nio.file.Path;
  * {@link IllegalStateException} if it is closed, and {@link FirnIOException} if the operating
  * system reports a failure.
  */
-public final class TableBuilder implements AutoCloseable {
-    private final Native handle;
-
+public final class TableBuilder extends KeyValueBuilder {
     private TableBuilder(Native handle) {
-        this.handle = handle;
+        super(handle);
+    }
+
+    @Override
+    void addNative(
+            byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength, byte[] value,
+            ByteBuffer valueBuffer, int valueOffset, int valueLength) {
+        handle.tableBuilderAdd(
+                handle.id, key, keyBuffer, keyOffset, keyLength, value, valueBuffer, valueOffset,
+                valueLength);
+    }
+
+    @Override
+    void addAllNative(byte[] records, int length) {
+        handle.tableBuilderAddAll(handle.id, records, length);
     }
 
     /**
@@ -280,61 +292,7 @@ public final class TableBuilder implements AutoCloseable {
         return new TableBuilder(new Native(Native.Kind.TABLE_BUILDER, id));
     }
 
-    /**
-     * Adds a record. Key and value are copied.
-     *
-     * @param key the key
-     * @param value the value
-     */
-    public void add(byte[] key, byte[] value) {
-        handle.tableBuilderAdd(
-                handle.id, key, null, 0, key.length, value, null, 0, value.length);
-    }
-
-    /**
-     * Adds a record: the bytes from the positions of the buffers to their limits.
-     *
-     * @param key the key
-     * @param value the value
-     */
-    public void add(ByteBuffer key, ByteBuffer value) {
-        ByteBuffer k = Buffers.reachable(key);
-        ByteBuffer v = Buffers.reachable(value);
-        int keyAt = k.position();
-        int valueAt = v.position();
-        handle.tableBuilderAdd(
-                handle.id, Buffers.array(k), Buffers.direct(k), Buffers.offset(k, keyAt),
-                Buffers.length(k, keyAt), Buffers.array(v), Buffers.direct(v),
-                Buffers.offset(v, valueAt), Buffers.length(v, valueAt));
-    }
-
-    /**
-     * Adds many records, with a call of native code for about a megabyte of them. If a record is
-     * refused, those before it were added.
-     *
-     * @param entries the records
-     */
-    public void addAll(Iterable<Entry> entries) {
-        Packed packed = new Packed(1 << 16);
-        for (Entry entry : entries) {
-            packed.addBytes(entry.key());
-            packed.addBytes(entry.value());
-            if (packed.length >= ADDED_BYTES) {
-                handle.tableBuilderAddAll(handle.id, packed.bytes, packed.length);
-                packed.length = 0;
-            }
-        }
-        handle.tableBuilderAddAll(handle.id, packed.bytes, packed.length);
-    }
-
-    /** Bytes of records that are passed at a time. */
-    private static final int ADDED_BYTES = 1 << 20;
-
-    /**
-     * The number of records added.
-     *
-     * @return how many there are
-     */
+    @Override
     public long size() {
         return handle.tableBuilderRecords(handle.id);
     }
@@ -386,16 +344,5 @@ public final class TableBuilder implements AutoCloseable {
     public Report finish(Progress progress) {
         long[] n = handle.tableBuilderFinish(handle.id, progress);
         return new Report(n[0], n[1], n[2], n[3]);
-    }
-
-    /**
-     * Abandons the build if it is not finished; then no file is left. Waits for running calls. Has
-     * no effect if it is closed.
-     *
-     * @throws IllegalStateException if it is called by the progress callback of this build
-     */
-    @Override
-    public void close() {
-        handle.close();
     }
 }

@@ -18,10 +18,14 @@ class GuideTest {
     private static final Path GUIDE = Path.of("../../docs/java.md");
 
     private static final String HEAD = """
+            import static io.firndb.Filter.*;
+            import static io.firndb.Order.*;
+
             import io.firndb.*;
             import java.nio.file.Path;
             import java.time.Duration;
             import java.util.List;
+            import java.util.Map;
             import java.util.stream.Stream;
 
             class Guide {

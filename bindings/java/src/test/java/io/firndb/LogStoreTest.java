@@ -361,6 +361,12 @@ class LogStoreTest {
             assertTrue(snapshot.contains(bytes("key 2")));
             assertEquals(Instant.MAX, snapshot.expiry(bytes("key 2")));
             assertNull(snapshot.get(bytes("absent")));
+            ByteBuffer to = ByteBuffer.allocateDirect(20);
+            assertEquals(12, snapshot.get(bytes("key 1"), to));
+            assertEquals(12, to.position());
+            assertEquals(12, snapshot.get(ByteBuffer.wrap(bytes("key 1")), to)); // Does not fit.
+            assertEquals(12, to.position());
+            assertEquals("some value 1", text(snapshot.getAsync(bytes("key 1")).join()));
             expected.put("key 1", "changed");
             expected.remove("key 2");
             assertEquals(expected, collect(store.stream()));

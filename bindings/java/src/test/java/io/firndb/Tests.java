@@ -34,6 +34,27 @@ final class Tests {
         return file;
     }
 
+    /** The files of a sharded table with the keys of {@link #table}. */
+    static List<Path> shards(Path dir, int shards, int records) {
+        List<Path> files = new ArrayList<>();
+        List<TableBuilder> builders = new ArrayList<>();
+        dir.toFile().mkdirs();
+        for (int i = 0; i < shards; i++) {
+            files.add(dir.resolve(String.format("shard-%05d.table", i)));
+            TableBuilder.Options options = TableBuilder.Options.defaults().threads(1);
+            builders.add(TableBuilder.create(files.get(i), options));
+        }
+        for (int i = 0; i < records; i++) {
+            byte[] key = bytes("key " + i);
+            builders.get(ShardedTable.shardOf(key, shards)).add(key, bytes("value " + i));
+        }
+        for (TableBuilder builder : builders) {
+            builder.finish();
+            builder.close();
+        }
+        return files;
+    }
+
     /** The folders of the library and of the tests, which are on the class path of this JVM. */
     static Path classes() {
         return folder(LogStore.class);

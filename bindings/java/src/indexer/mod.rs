@@ -1,0 +1,5 @@
+//! Indexes and their feeds.
+
+pub mod feed;
+pub mod index;
+mod slot;
