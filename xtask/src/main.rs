@@ -7,6 +7,7 @@ mod ci;
 mod cross;
 mod fresh;
 mod fuzz;
+mod java;
 mod licences;
 mod proof;
 mod suite;
@@ -32,7 +33,7 @@ usage: cargo xtask VERB
   tidy                   the rules of this repository, checked over all files that git tracks
   licences               every dependency has an accepted licence
   cross                  type-checks the other supported targets that are installed
-  bench search|table|log|limits|index|swaps|serve|python [--peers a,b] [ARGS]
+  bench search|table|log|limits|index|swaps|serve|python|java [--peers a,b] [ARGS]
                          the benchmarks, in release mode
 ";
 
@@ -72,6 +73,9 @@ fn main() -> ExitCode {
 fn bench(args: &[&str]) -> Outcome {
     if args.first() == Some(&"python") {
         return wheel::bench(&args[1..]);
+    }
+    if args.first() == Some(&"java") {
+        return java::bench(&args[1..]);
     }
     if args.first() == Some(&"serve") {
         finish(&mut cargo(&["build", "--release", "-p", "firndb-server"]))?;

@@ -1,13 +1,16 @@
 //! `firn-bench`: runs the benchmarks, and contains the engines FirnDB and floor.
 
 use clap::{Args, Parser, Subcommand};
+use firndb_bench::bindings::page::Read;
+use firndb_bench::bindings::{self, java, python};
 use firndb_bench::child::Launcher;
 use firndb_bench::outputs::{self, Outputs};
 use firndb_bench::peers::Peers;
-use firndb_bench::{chart, index, log, machine, python, search, serve, table, units};
+use firndb_bench::{chart, index, log, machine, search, serve, table, units};
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::log::Workload as LogWorkload;
 use firndb_bench_protocol::table::Workload;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -36,16 +39,21 @@ enum Command {
     Serve(Serve),
     /// Python package: gets, puts and builds beside lmdb, rocksdict and the command line.
     Python(Python),
-    /// Prints the time of a page of hits in Rust, for the benchmark of the Python package.
+    /// Java library: gets and puts beside rocksdbjni and lmdbjava.
+    Java(Java),
+    /// Prints the time of a page of hits in Rust, for the benchmarks of the packages.
     #[command(hide = true)]
     Page {
         /// The collection.
         collection: PathBuf,
         /// The query, as text.
         query: String,
-        /// The fields to read.
+        /// The fields to read; by default none.
         #[arg(value_delimiter = ',')]
         fields: Vec<String>,
+        /// Read the payloads.
+        #[arg(long, conflicts_with = "fields")]
+        payloads: bool,
         /// Pages to read.
         #[arg(long)]
         pages: u32,
@@ -244,18 +252,55 @@ struct Python {
     /// The Python of an environment with the packages; `cargo xtask bench python` makes one.
     #[arg(long)]
     python: PathBuf,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+struct Java {
+    /// The `java` to measure with.
+    #[arg(long)]
+    java: PathBuf,
+    /// The class path of the benchmark; `cargo xtask bench java` makes one.
+    #[arg(long)]
+    class_path: OsString,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// The options of the benchmarks of packages.
+#[derive(Args)]
+struct Common {
     /// Parts to run; by default all.
     #[arg(long, value_delimiter = ',', num_args = 1..)]
     parts: Vec<String>,
-    /// Rounds, in each of which every engine is measured.
-    #[arg(long, default_value_t = 7)]
-    rounds: usize,
+    /// Rounds, in each of which every engine is measured; by default 7 for Python, 3 for Java.
+    #[arg(long)]
+    rounds: Option<usize>,
     /// Size of the data in per cent: 100 is what the page has.
     #[arg(long, default_value_t = 100)]
     percent: u64,
     /// Write a page with the figures to this file, as Markdown.
     #[arg(long)]
     markdown: Option<PathBuf>,
+}
+
+impl Common {
+    fn options(&self, name: &str, rounds: usize) -> Result<bindings::Options> {
+        self.markdown.iter().try_for_each(outputs::prepare)?;
+        Ok(bindings::Options {
+            dir: target()?.join("bench").join(name),
+            parts: self.parts.clone(),
+            rounds: self.rounds.unwrap_or(rounds).max(1),
+            percent: self.percent.max(1),
+        })
+    }
+
+    fn show(&self, report: &bindings::Report) -> Result<()> {
+        let page = bindings::markdown::page(report);
+        println!("{page}");
+        self.markdown.iter().try_for_each(|path| outputs::write(path, &page))
+    }
 }
 
 fn main() -> Result<()> {
@@ -269,8 +314,14 @@ fn main() -> Result<()> {
         Command::Swaps(options) => run_swaps(&options),
         Command::Serve(options) => run_serve(&options),
         Command::Python(options) => run_python(&options),
-        Command::Page { collection, query, fields, pages } => {
-            python::page::run(&collection, &query, &fields, pages)
+        Command::Java(options) => run_java(&options),
+        Command::Page { collection, query, fields, payloads, pages } => {
+            let read = match (payloads, fields.is_empty()) {
+                (true, _) => Read::Payloads,
+                (_, true) => Read::Hits,
+                _ => Read::Fields(fields),
+            };
+            bindings::page::run(&collection, &query, &read, pages)
         }
         Command::Engine { bench, name, records: Some(records) } if bench == "log-limits" => {
             log::limits::fill_and_update(Path::new(&name), records)
@@ -419,22 +470,14 @@ fn run_serve(options: &Serve) -> Result<()> {
 }
 
 fn run_python(options: &Python) -> Result<()> {
-    options.markdown.iter().try_for_each(outputs::prepare)?;
-    let mut parts = options.parts.clone();
-    if parts.is_empty() {
-        parts.extend(python::PARTS.iter().map(|part| part.name.to_string()));
-    }
-    let report = python::run(&python::Options {
-        python: options.python.clone(),
-        scripts: target()?.join("../bindings/python/bench"),
-        dir: target()?.join("bench/python"),
-        parts,
-        rounds: options.rounds.max(1),
-        percent: options.percent.max(1),
-    })?;
-    let page = python::markdown::page(&report);
-    println!("{page}");
-    options.markdown.iter().try_for_each(|path| outputs::write(path, &page))
+    let scripts = target()?.join("../bindings/python/bench");
+    let run = options.common.options("python", 7)?;
+    options.common.show(&python::run(&options.python, &scripts, &run)?)
+}
+
+fn run_java(options: &Java) -> Result<()> {
+    let run = options.common.options("java", 3)?;
+    options.common.show(&java::run(&options.java, &options.class_path, &run)?)
 }
 
 fn target() -> Result<PathBuf> {

@@ -31,6 +31,18 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
+/// A number with a comma after each group of three digits.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|group| std::str::from_utf8(group).unwrap_or_default())
+        .collect();
+    groups.join(",")
+}
+
 /// The value of a sorted list that a fraction `share` of its values does not exceed.
 pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = (share * sorted.len() as f64).ceil() as usize;
@@ -44,6 +56,7 @@ mod tests {
     #[test]
     fn units_follow_the_size() {
         assert_eq!([time(61.25), time(2100.0), time(12.34e6)], ["61.2 ns", "2.10 us", "12.3 ms"]);
+        assert_eq!([count(0), count(999), count(1_234_567)], ["0", "999", "1,234,567"]);
         assert_eq!([bytes(1500), bytes(327_100_000)], ["1.5 kB", "327.1 MB"]);
     }
 }
