@@ -20,6 +20,7 @@ mod partition;
 mod place;
 mod query;
 mod redis;
+mod rows;
 mod segment;
 mod table;
 
@@ -35,7 +36,7 @@ struct Target {
     mutate: fn(&mut Rng, &mut [u8], usize, usize) -> usize,
 }
 
-const TARGETS: [Target; 9] = [
+const TARGETS: [Target; 15] = [
     Target { name: "query", run: query::run, mutate: mutate::plain },
     Target { name: "request", run: firndb_server::fuzzing::request, mutate: mutate::plain },
     Target { name: "partition", run: partition::run, mutate: frozen::mutate },
@@ -45,6 +46,12 @@ const TARGETS: [Target; 9] = [
     Target { name: "hint", run: log::run_auxiliary, mutate: frozen::mutate },
     Target { name: "manifest", run: manifest::run, mutate: manifest::mutate },
     Target { name: "redis", run: redis::run, mutate: mutate::plain },
+    Target { name: "text", run: rows::text, mutate: mutate::plain },
+    Target { name: "csv", run: rows::csv, mutate: mutate::plain },
+    Target { name: "jsonl", run: rows::json_lines, mutate: mutate::plain },
+    Target { name: "parquet", run: rows::parquet, mutate: rows::mutate_parquet },
+    Target { name: "arrow", run: rows::arrow, mutate: rows::mutate_arrow },
+    Target { name: "avro", run: rows::avro, mutate: rows::mutate_avro },
 ];
 
 static TARGET: LazyLock<&Target> = LazyLock::new(|| {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Targets, and the golden files that each starts from: folders and suffixes of names.
-const TARGETS: [(&str, &[(&str, &str)]); 9] = [
+const TARGETS: [(&str, &[(&str, &str)]); 15] = [
     ("query", &[]),
     ("request", &[]),
     ("partition", &[("", ".part.firn"), ("index/collection", ".part.firn")]),
@@ -23,6 +23,12 @@ const TARGETS: [(&str, &[(&str, &str)]); 9] = [
     ("hint", &[("log", ".hint"), ("log", ".firn"), ("index/log", ".hint")]),
     ("manifest", &[("", ".json")]),
     ("redis", &[]),
+    ("text", &[]),
+    ("csv", &[]),
+    ("jsonl", &[]),
+    ("parquet", &[]),
+    ("arrow", &[]),
+    ("avro", &[]),
 ];
 
 /// Seeds of the target `redis`: the length of the pieces, then a stream of commands.
@@ -44,6 +50,28 @@ const REQUESTS: [&str; 6] = [
      {\"put\":[{\"key\":\"a\",\"value\":\"b\",\"ttl\":1.5}],\"delete\":[\"c\"],\"sync\":true}",
     "/v1/collections/a:group\nlocalhost\n*/*\n\
      {\"where\":\"a = 1\",\"by\":\"b\",\"timeout_seconds\":1}",
+];
+
+/// Seeds of the readers of rows. Those of text begin with four bytes that select the dialect and
+/// the size of reads. The target writes the files of columns from which mutations start.
+const ROWS: [(&str, &[u8]); 14] = [
+    ("text", b"\0\0\0\x03a\t1\r\n\nb\t2\tc\n\td\ne"),
+    ("text", b"\x40\x01\0\x02a\0\t\0\x0a\x0a\n\0b\0\t\0"),
+    ("csv", b"\0\0\0\x01a,b\r\n1,\"x\n\"\"y\"\"\"\r\n,\"\"\n\n2,\n"),
+    ("csv", b"\x1a\0\x01\x05title\n# c\na,b\n\\N,x\\,y\n1\n"),
+    ("csv", b"\x25\0\0\xff1;\"2\";\n3;4;;\n"),
+    ("csv", b"\x40\x04\0\x02a,b\n\x8a\x7c,\x83\x5c\n"),
+    (
+        "csv",
+        b"\xa0\0\0\x07,a\n0,\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n",
+    ),
+    ("jsonl", b"\0\0\0\x03{\"k\":\"a\",\"v\":[1,-0,1e400,{\"x\":null}]}\n\n{\"k\":{\"b\":2}}\n"),
+    ("jsonl", b"\0\0\0\x09{\"key\":\"a\",\"value_hex\":\"00ff\",\"expires_at\":7}\n[1]\n{\n"),
+    ("jsonl", b"\x40\x02\0\x01\0{\0\"\0a\0\"\0:\x001\0}\0\n"),
+    ("parquet", b"PAR1"),
+    ("arrow", b"ARROW1\0\0"),
+    ("arrow", b"\xff\xff\xff\xff"),
+    ("avro", b"Obj\x01"),
 ];
 
 /// Default duration of a run, in seconds.
@@ -205,6 +233,9 @@ fn seeds(target: &str) -> Result<PathBuf, String> {
         for (n, request) in REQUESTS.iter().enumerate() {
             fs::write(to.join(n.to_string()), request).map_err(|e| format!("a seed: {e}"))?;
         }
+    }
+    for (n, (_, seed)) in ROWS.iter().enumerate().filter(|(_, (name, _))| *name == target) {
+        fs::write(to.join(n.to_string()), seed).map_err(|e| format!("a seed: {e}"))?;
     }
     if target == "query" {
         let path = golden.join("answers.txt");

@@ -307,6 +307,13 @@ def test_memory_is_bounded_by_further_partitions(tmp_path: Path) -> None:
     assert [part.name for part in built.partitions()] == ["p"]
 
 
+def test_nanoseconds_are_never_dropped(tmp_path: Path) -> None:
+    times = pyarrow.array([1_700_000_000_123_456_789], pyarrow.timestamp("ns", "UTC"))
+    with pytest.raises(firndb.InvalidArgumentError, match="`ns`.*cannot be kept in microseconds"):
+        firndb.build_collection(pyarrow.table({"ns": times}), path=tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
 def test_arrow_types(tmp_path: Path) -> None:
     table = pyarrow.table(
         {
@@ -315,7 +322,7 @@ def test_arrow_types(tmp_path: Path) -> None:
             "view": pyarrow.array(["x", "y"], pyarrow.string_view()),
             "large": pyarrow.array([b"x", None], pyarrow.large_binary()),
             "date": pyarrow.array([dt.date(2024, 5, 1), None]),
-            "ns": pyarrow.array([1_700_000_000_123_456_789, None], pyarrow.timestamp("ns", "UTC")),
+            "ns": pyarrow.array([1_700_000_000_123_456_000, None], pyarrow.timestamp("ns", "UTC")),
             "list": pyarrow.array([["b", "a"], None], pyarrow.large_list(pyarrow.string())),
             "fixed": pyarrow.array([[1, 2], [3, 4]], pyarrow.list_(pyarrow.int64(), 2)),
             "nan": pyarrow.array([float("nan"), 1.0], pyarrow.float32()),

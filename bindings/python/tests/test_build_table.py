@@ -105,6 +105,46 @@ def test_files_of_text(tmp_path) -> None:
     assert dump(table) == {b"1": "Z\xe9ro".encode()}
 
 
+def test_dialects_of_files(tmp_path) -> None:
+    (tmp_path / "a.csv").write_text("title\n# no row\n'a';x;'y;'\nb;\n", encoding="utf-16")
+    dialect = {
+        "delimiter": ";",
+        "quote": "'",
+        "comment": "#",
+        "header": False,
+        "skip_lines": 1,
+        "ragged": "fill",
+        "encoding": "utf-16",
+    }
+    path = tmp_path / "a.csv"
+    table = firndb.build_table(path, tmp_path / "t", key="column1", **dialect)
+    assert table.row("a") == {"column2": "x", "column3": "y;"}
+    assert table.row("b") == {"column2": None, "column3": None}
+    found = firndb.build_collection(path, path=tmp_path / "c", **dialect)
+    assert found.count("column3 = 'y;'") == 1
+    assert list(firndb.Schema.infer(path, **dialect)) == ["column1", "column2", "column3"]
+    with pytest.raises(ValueError, match="the row is longer than 8 bytes, which max_row= sets"):
+        firndb.build_table(path, tmp_path / "u", key="column1", max_row=8, **dialect)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'quotes'"):
+        firndb.build_table(path, tmp_path / "u", quotes="'")
+
+
+def test_keys_of_several_columns_and_of_row_numbers(tmp_path) -> None:
+    rows = [{"a": "x", "b": 1, "v": "one"}, {"a": "x", "b": 2, "v": "two"}]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "a.jsonl").write_text(lines)
+    for n, source in enumerate([rows, tmp_path / "a.jsonl"]):
+        table = firndb.build_table(source, tmp_path / f"t{n}", key=["a", "b"])
+        assert dump(table) == {b"x\x1f1": b"one", b"x\x1f2": b"two"}
+        table = firndb.build_table(source, tmp_path / f"u{n}", row_number=True, value="v")
+        assert dump(table) == {b"1": b"one", b"2": b"two"}
+    bad = [{"a": "x\x1f", "b": 1, "v": "one"}]
+    with pytest.raises(ValueError, match="U\\+001F"):
+        firndb.build_table(bad, tmp_path / "w", key=["a", "b"])
+    with pytest.raises(ValueError, match="exclude each other"):
+        firndb.build_table(rows, tmp_path / "w", key="a", row_number=True)
+
+
 ARROW = [
     frame,
     lambda: frame().to_reader(max_chunksize=100),

@@ -1,8 +1,9 @@
 //! Record batches of inputs of any format.
 
 use crate::format::Format;
-use crate::input::{Compression, Input, Progress, Source};
-use crate::parse::columnar::{Batches, ipc_error, open_batches};
+use crate::input::{Compression, Input, Progress, Source, read_error};
+use crate::parse::columnar::{Batches, Columns};
+use crate::parse::dialect::Dialect;
 use crate::rows::{RowOptions, Rows};
 use crate::typer::{PayloadSource, Typer, TyperOptions};
 use arrow_array::RecordBatch;
@@ -21,8 +22,8 @@ use std::sync::Arc;
 pub struct BatchOptions {
     /// Format of the input.
     pub format: Format,
-    /// Delimiter of columns in CSV and TSV; `None` is that of the format.
-    pub delimiter: Option<u8>,
+    /// How text inputs are written.
+    pub dialect: Dialect,
     /// Schema of CSV, TSV and JSON lines; `None` infers it. Columns that are not fields are
     /// ignored.
     pub schema: Option<Schema>,
@@ -41,7 +42,7 @@ impl Default for BatchOptions {
     fn default() -> BatchOptions {
         BatchOptions {
             format: Format::Auto,
-            delimiter: None,
+            dialect: Dialect::default(),
             schema: None,
             sample: 10_000,
             null_texts: Vec::new(),
@@ -58,9 +59,9 @@ impl BatchOptions {
         self
     }
 
-    /// Sets [`BatchOptions::delimiter`].
-    pub fn delimiter(mut self, delimiter: impl Into<Option<u8>>) -> Self {
-        self.delimiter = delimiter.into();
+    /// Sets [`BatchOptions::dialect`].
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
         self
     }
 
@@ -120,7 +121,7 @@ pub struct BatchReader {
 
 /// How the batches are made.
 enum Made {
-    Columns { batches: Batches, name: String },
+    Columns(Batches),
     Rows(Box<RowBatches>),
 }
 
@@ -153,20 +154,21 @@ impl BatchReader {
     fn start(mut source: Source, options: BatchOptions) -> Result<BatchReader> {
         let name = source.name();
         let mut reader = source.open(Compression::Auto, &Progress::default())?;
-        let head = reader.fill_buf().map_err(|e| Error::io("read", name.as_ref(), e))?;
+        let head = reader.fill_buf().map_err(|e| read_error(&name, e))?;
         let format = options.format.detect(source.path(), head, true);
         if format == Format::Text {
             let message = format!("{name}: separated text has no columns");
             return Err(Error::invalid(message));
         }
         if !format.has_types() {
-            let rows = RowOptions::default().format(format).delimiter(options.delimiter);
+            let rows = RowOptions::default().format(format).dialect(options.dialect.clone());
             let rows = Rows::from_reader(&*name, reader, rows);
             return BatchReader::from_rows(rows, options);
         }
         let batch_rows = options.batch_rows.max(1);
-        let (schema, batches) = open_batches(format, source.file(), reader, &name, batch_rows)?;
-        Ok(BatchReader { schema, batches: Made::Columns { batches, name }, is_done: false })
+        let columns = Columns::open(format, source.file(), reader, &name, batch_rows)?;
+        let schema = columns.schema.clone();
+        Ok(BatchReader { schema, batches: Made::Columns(columns.all()?), is_done: false })
     }
 
     /// Batches of rows, with [`BatchOptions::schema`] or an inferred schema.
@@ -192,7 +194,7 @@ impl BatchReader {
     /// Number of rows skipped so far.
     pub fn bad_rows(&self) -> u64 {
         match &self.batches {
-            Made::Columns { .. } => 0,
+            Made::Columns(_) => 0,
             Made::Rows(rows) => rows.bad_rows,
         }
     }
@@ -206,9 +208,7 @@ impl Iterator for BatchReader {
             return None;
         }
         let next = match &mut self.batches {
-            Made::Columns { batches, name } => {
-                batches.next().map(|batch| batch.map_err(|e| ipc_error(name, &e)))
-            }
+            Made::Columns(batches) => batches.next(),
             Made::Rows(rows) => rows.next_batch().transpose(),
         };
         self.is_done = !matches!(next, Some(Ok(_)));

@@ -38,7 +38,7 @@ pub fn from_json(schema: &Schema, json: &Json) -> Result<Document> {
         return Err(Error::invalid("a document is a JSON object"));
     };
     let mut cells = Vec::with_capacity(object.len());
-    flatten("", object.clone(), &mut cells)
+    flatten(object.clone(), &mut cells)
         .map_err(|(column, reason)| Error::invalid(format!("column `{column}`: {reason}")))?;
     let row = Row { position: Position { file: "document".into(), line: 1 }, cells, json: None };
     let options = TyperOptions::default().payload(PayloadSource::None).bytes(BytesFormat::Hex);

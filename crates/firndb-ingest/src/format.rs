@@ -26,6 +26,9 @@ pub enum Format {
     Avro,
 }
 
+/// The first bytes of a file of the first version of Feather, which is not Arrow IPC.
+pub(crate) const FEATHER_1: &[u8] = b"FEA1";
+
 /// Extensions of files of rows.
 const ROW_EXTENSIONS: [(&str, Format); 14] = [
     ("csv", Format::Csv),
@@ -122,10 +125,11 @@ impl Format {
     /// The format of a file that starts with `head`, if it is one of typed columns.
     fn of_columns(head: &[u8]) -> Option<Format> {
         match head {
-            head if head.starts_with(b"PAR1") => Some(Format::Parquet),
-            head if head.starts_with(b"ARROW1") || head.starts_with(&[0xff; 4]) => {
+            head if head.starts_with(b"PAR1") || head.starts_with(b"PARE") => Some(Format::Parquet),
+            head if head.starts_with(b"ARROW1") || head.starts_with(FEATHER_1) => {
                 Some(Format::Arrow)
             }
+            head if head.starts_with(&[0xff; 4]) => Some(Format::Arrow),
             head if head.starts_with(MAGIC) => Some(Format::Avro),
             _ => None,
         }

@@ -9,6 +9,7 @@ use crate::value::{is_missing_word, is_rounded, parse};
 use firndb::Result;
 use firndb::search::{Field, Roles, Schema, Type};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// From the narrowest to the widest. A string holds everything.
@@ -29,11 +30,14 @@ struct Guess {
     multi: bool,
     /// Values are the bytes of a binary column.
     binary: bool,
+    /// A value is a nested array, which no field can hold.
+    nested: bool,
     longest: usize,
 }
 
 /// Infers the schema of `rows`. Columns without a value in some row are nullable; all columns are,
 /// unless these are all rows (`complete`). `null_texts` are texts that stand for "no value".
+/// Columns with nothing but nested arrays are left out.
 ///
 /// # Errors
 ///
@@ -43,14 +47,45 @@ pub fn infer<'a>(
     null_texts: &[String],
     complete: bool,
 ) -> Result<Schema> {
-    let mut order: Vec<Arc<str>> = Vec::new();
-    let mut guesses: HashMap<Arc<str>, Guess> = HashMap::new();
-    let mut count = 0;
-    for row in rows {
-        count += 1;
+    let mut inference = Inference::new(null_texts);
+    rows.for_each(|row| inference.add(row));
+    inference.finish(complete)
+}
+
+/// Infers a schema from rows that are not kept. Memory depends on the number of columns only.
+///
+/// ```
+/// use firndb_ingest::{Inference, RowOptions, Rows};
+///
+/// let csv = &b"id,price\n7,1.5\n8,\n"[..];
+/// let mut inference = Inference::new(&[]);
+/// for row in Rows::from_reader("prices.csv", csv, RowOptions::default()) {
+///     inference.add(&row?.unwrap());
+/// }
+/// let schema = inference.finish(true)?;
+/// assert!(!schema.field("id").unwrap().1.nullable && schema.field("price").unwrap().1.nullable);
+/// # Ok::<(), firndb::Error>(())
+/// ```
+pub struct Inference {
+    order: Vec<Arc<str>>,
+    guesses: HashMap<Arc<str>, Guess>,
+    rows: u64,
+    null_texts: Vec<String>,
+}
+
+impl Inference {
+    /// No rows so far. `null_texts` are texts that stand for "no value".
+    pub fn new(null_texts: &[String]) -> Inference {
+        let null_texts = null_texts.to_vec();
+        Inference { order: Vec::new(), guesses: HashMap::new(), rows: 0, null_texts }
+    }
+
+    /// Takes the types and missing values of a row into account.
+    pub fn add(&mut self, row: &Row) {
+        self.rows += 1;
         for (column, raw) in &row.cells {
-            let guess = guesses.entry(column.clone()).or_insert_with(|| {
-                order.push(column.clone());
+            let guess = self.guesses.entry(column.clone()).or_insert_with(|| {
+                self.order.push(column.clone());
                 Guess {
                     fits: (1 << NARROW.len()) - 1,
                     values: 0,
@@ -58,26 +93,50 @@ pub fn infer<'a>(
                     words: 0,
                     multi: false,
                     binary: false,
+                    nested: false,
                     longest: 0,
                 }
             });
-            guess.observe(raw, null_texts);
+            guess.observe(raw, &self.null_texts);
         }
     }
-    Schema::new(order.iter().map(|name| guesses[name].field(name, count, complete)))
+
+    /// The schema of the rows. Columns without a value in some row are nullable; all columns are,
+    /// unless these were all rows (`complete`). Columns with nothing but nested
+    /// arrays are left out.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` if the columns cannot be fields of a schema.
+    pub fn finish(&self, complete: bool) -> Result<Schema> {
+        let is_field = |name: &&Arc<str>| {
+            let guess = &self.guesses[*name];
+            // A nested array among other values is a bad row.
+            !guess.nested || guess.typed > 0
+        };
+        let fields = self.order.iter().filter(is_field);
+        Schema::new(fields.map(|name| self.guesses[name].field(name, self.rows, complete)))
+    }
+}
+
+impl fmt::Debug for Inference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inference").field("rows", &self.rows).finish_non_exhaustive()
+    }
 }
 
 impl Guess {
     fn observe(&mut self, raw: &RawValue, nulls: &[String]) {
         match raw {
             RawValue::Missing => return,
-            RawValue::Text(text) if text.is_empty() || nulls.contains(text) => return,
+            RawValue::Text(text) if nulls.contains(text) => return,
+            RawValue::Nested(_) => return self.nested = true,
             RawValue::List(items) => {
                 self.multi = true;
                 self.values += 1;
                 return items.iter().for_each(|item| self.narrow(item));
             }
-            RawValue::Text(text) if is_missing_word(text) => self.words += 1,
+            RawValue::Text(text) if text.is_empty() || is_missing_word(text) => self.words += 1,
             raw => self.narrow(raw),
         }
         self.values += 1;
@@ -190,6 +249,7 @@ mod tests {
     #[test]
     fn missing_values_make_a_column_nullable() {
         assert_eq!(of_text(&["1", "NA", ""]), (Type::I64, true));
+        assert_eq!(of_text(&["x", ""]), (Type::String, false), "the empty text is a text");
         assert_eq!(of_text(&["N1", "NA"]), (Type::String, false));
         assert_eq!(of_text(&["N1", "-"]), (Type::String, true));
         assert_eq!(of_text(&["NA"]), (Type::String, false));

@@ -2,7 +2,7 @@
 //!
 //! | format | [`Rows`] | [`RecordReader`] | [`BatchReader`] | writer |
 //! |---|---|---|---|---|
-//! | CSV, TSV | yes | yes | yes | [`RowWriter`], [`RecordWriter`] (CSV) |
+//! | CSV, TSV | yes | yes | yes | [`CsvWriter`], [`RowWriter`], [`RecordWriter`] |
 //! | JSON lines | yes | yes | yes | [`RowWriter`], [`RecordWriter`] |
 //! | text: key, separator, value | | yes | | [`RecordWriter`] |
 //! | Parquet, Arrow IPC, Avro | yes | yes | yes | [`BatchWriter`] |
@@ -16,9 +16,10 @@
 //! - [`query`] reads queries in JSON, and [`results`] has the JSON of what they find.
 //!
 //! Inputs are files, standard input or any [`Read`](std::io::Read); gzip and zstd are detected by
-//! content. A row that cannot be used is a [`BadRow`], with its position and the reason: the caller
-//! stops or skips it. An input that cannot be read any further is an error. Inputs are treated as
-//! hostile: damage is an error, and memory does not depend on lengths that an input states.
+//! content. A [`Dialect`] says how text inputs are written, and how long a row may be. A row that
+//! cannot be used is a [`BadRow`], with its position and the reason: the caller stops or skips it.
+//! An input that cannot be read any further is an error. Inputs are treated as hostile: damage is
+//! an error, and memory does not depend on lengths that an input states.
 //!
 //! ```
 //! use firndb::search::{PartitionBuilder, Schema};
@@ -41,6 +42,7 @@
 mod batches;
 pub mod document;
 mod format;
+mod guard;
 mod infer;
 mod input;
 mod parse;
@@ -58,18 +60,22 @@ mod write;
 pub use batches::{BatchOptions, BatchReader};
 pub use encoding_rs::Encoding;
 pub use format::{DataFiles, Format};
-pub use infer::infer;
-pub use input::{Compression, Input, Progress, expand};
-pub use parse::csv::parse_delimiter;
+pub use guard::in_parser;
+pub use infer::{Inference, infer};
+pub use input::{Compression, Input, Progress, expand, read_error};
+pub use parse::dialect::{
+    Dialect, Ragged, parse_delimiter, parse_encoding, parse_quote, parse_special,
+};
 pub use parts::Parts;
 pub use records::{
-    ColumnType, EXPIRES_AT, KeyValueBatch, READER_THREAD, RecordOptions, RecordReader, ValueColumn,
-    origin, origin_name,
+    ColumnType, EXPIRES_AT, KEY_SEPARATOR, KeyValueBatch, READER_THREAD, RecordOptions,
+    RecordReader, ValueColumn, origin, origin_name,
 };
 pub use row::{BadRow, Position, RawValue, Row, RowResult};
 pub use rows::{RowOptions, Rows};
 pub use shown::Shown;
 pub use typer::{BytesFormat, PayloadSource, Typer, TyperOptions};
 pub use write::{
-    BatchWriter, NO_DIGITS, OutputFile, RecordFormat, RecordWriter, RecordWriterOptions, RowWriter,
+    BatchWriter, CsvWriter, NO_DIGITS, OutputFile, RecordFormat, RecordWriter, RecordWriterOptions,
+    RowWriter,
 };

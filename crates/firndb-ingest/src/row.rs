@@ -7,9 +7,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RawValue {
-    /// JSON `null`.
+    /// JSON `null`, or nothing between two delimiters of CSV or TSV.
     Missing,
-    /// A cell of CSV or TSV. It can be of any type.
+    /// A cell of CSV or TSV. It can be of any type. The empty text was in quotes.
     Text(String),
     /// A JSON string.
     Str(String),
@@ -30,6 +30,8 @@ pub enum RawValue {
     Bytes(Vec<u8>),
     /// A list of scalars.
     List(Vec<RawValue>),
+    /// The JSON text of an array with arrays or objects in it, which no field can hold.
+    Nested(String),
 }
 
 /// A row of an input.
@@ -43,7 +45,28 @@ pub struct Row {
     pub json: Option<String>,
 }
 
+impl RawValue {
+    /// Bytes of the texts and bytes in it.
+    fn size(&self) -> usize {
+        match self {
+            RawValue::Text(text)
+            | RawValue::Str(text)
+            | RawValue::Large(text)
+            | RawValue::Nested(text) => text.len(),
+            RawValue::Bytes(bytes) => bytes.len(),
+            RawValue::List(items) => items.iter().map(RawValue::size).sum(),
+            RawValue::Missing => 0,
+            _ => size_of::<u64>(),
+        }
+    }
+}
+
 impl Row {
+    /// Bytes of its values.
+    pub(crate) fn size(&self) -> usize {
+        self.cells.iter().map(|(_, value)| value.size()).sum()
+    }
+
     /// The value of a column.
     pub fn get(&self, column: &str) -> Option<&RawValue> {
         self.cells.iter().find(|(name, _)| **name == *column).map(|(_, value)| value)

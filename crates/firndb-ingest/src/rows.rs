@@ -1,17 +1,19 @@
 //! Rows of inputs, one after the other, with a look ahead for the inference of a schema.
 
 use crate::format::{Format, row_format};
-use crate::input::{Compression, Input, Progress, Source};
+use crate::input::{Compression, Input, Progress, Source, read_error};
 use crate::parse::batch_rows::{BATCH_ROWS, BatchRows};
-use crate::parse::columnar::open_batches;
+use crate::parse::columnar::Columns;
 use crate::parse::csv::CsvRows;
+use crate::parse::dialect::Dialect;
 use crate::parse::json_lines::JsonRows;
+use crate::parse::text_input::TextInput;
 use crate::row::{ReadRows, Row, RowResult};
 use firndb::search::Schema;
 use firndb::{Error, Result};
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -23,8 +25,8 @@ pub struct RowOptions {
     pub format: Format,
     /// Compression of all inputs.
     pub compression: Compression,
-    /// Delimiter of columns in CSV and TSV; `None` is that of the format.
-    pub delimiter: Option<u8>,
+    /// How text inputs are written.
+    pub dialect: Dialect,
     /// Receives the bytes that were read.
     pub progress: Progress,
 }
@@ -42,9 +44,9 @@ impl RowOptions {
         self
     }
 
-    /// Sets [`RowOptions::delimiter`].
-    pub fn delimiter(mut self, delimiter: impl Into<Option<u8>>) -> Self {
-        self.delimiter = delimiter.into();
+    /// Sets [`RowOptions::dialect`].
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
         self
     }
 
@@ -68,7 +70,7 @@ impl RowOptions {
 /// let row = rows.next_row()?.unwrap().unwrap();
 /// assert_eq!(row.get("id"), Some(&RawValue::Text("7".to_string())));
 /// let bad = rows.next_row()?.unwrap().unwrap_err();
-/// assert!(bad.to_string().starts_with("prices.csv:3: the row has 1 values"));
+/// assert!(bad.to_string().starts_with("prices.csv:3: the row has 1 value"));
 /// assert!(rows.next_row()?.is_none());
 /// # Ok::<(), firndb::Error>(())
 /// ```
@@ -138,7 +140,11 @@ impl Rows {
     pub fn infer_schema(&mut self, sample: usize, null_texts: &[String]) -> Result<Schema> {
         let (ahead, complete) = self.look_ahead(sample)?;
         let good = ahead.iter().filter_map(|row| row.as_ref().ok());
-        let schema = crate::infer(good, null_texts, complete)?;
+        let schema = crate::infer(good, null_texts, complete).map_err(|e| {
+            let file = ahead.iter().find_map(|row| row.as_ref().ok()).map(|row| &row.position.file);
+            let place = file.map_or(String::new(), |file| format!("{file}: "));
+            Error::new(e.kind(), format!("{place}{}", e.message()))
+        })?;
         if !schema.fields().is_empty() {
             return Ok(schema);
         }
@@ -152,6 +158,14 @@ impl Rows {
         loop {
             if let Some(open) = &mut self.open {
                 match open.next_row()? {
+                    Some(Ok(row)) if row.json.is_none() => {
+                        // Texts have the same limit for their lines, which are never shorter.
+                        let dialect = &self.options.dialect;
+                        match row.size() > dialect.max_row {
+                            true => return Err(dialect.too_long(&row.position.to_string(), "")),
+                            false => return Ok(Some(Ok(row))),
+                        }
+                    }
                     Some(row) => return Ok(Some(row)),
                     None => self.open = None,
                 }
@@ -164,25 +178,34 @@ impl Rows {
     }
 
     fn open_source(&self, mut source: Source) -> Result<Box<dyn ReadRows>> {
-        let RowOptions { format, compression, progress, .. } = &self.options;
+        let RowOptions { format, compression, dialect, progress } = &self.options;
         let mut reader = source.open(*compression, progress)?;
         let by_name = source.path().and_then(row_format);
         let name = source.name();
         let name: Arc<str> = name.into();
-        let head = reader.fill_buf().map_err(|e| Error::io("read", name.as_ref().as_ref(), e))?;
-        let format = match (format, by_name) {
-            (Format::Auto, None | Some(Format::Auto)) => Format::of_rows(head),
-            (Format::Auto, Some(format)) => format,
-            (format, _) => *format,
+        let head = reader.fill_buf().map_err(|e| read_error(&name, e))?;
+        let (format, is_guess) = match (format, by_name) {
+            (Format::Auto, None | Some(Format::Auto)) => (Format::of_rows(head), true),
+            (Format::Auto, Some(format)) => (format, false),
+            (format, _) => (*format, false),
         };
         if format.has_types() {
-            let (_, batches) = open_batches(format, source.file(), reader, &name, BATCH_ROWS)?;
-            return Ok(Box::new(BatchRows::new(batches, name)));
+            let columns = Columns::open(format, source.file(), reader, &name, BATCH_ROWS)?;
+            return Ok(Box::new(BatchRows::new(columns.all()?, name)));
         }
+        let mut input = TextInput::new(reader, &name, dialect, false)?;
+        let format = match is_guess {
+            true => {
+                let head = input.fill_buf();
+                let head = head.map_err(|e| read_error(&name, e))?;
+                Format::of_rows(dialect.first_row(head))
+            }
+            false => format,
+        };
         Ok(match format {
-            Format::JsonLines => Box::new(JsonRows::new(reader, name)),
-            Format::Tsv => Box::new(CsvRows::new(reader, name, b'\t', self.options.delimiter)?),
-            _ => Box::new(CsvRows::new(reader, name, b',', self.options.delimiter)?),
+            Format::JsonLines => Box::new(JsonRows::new(input, name, dialect)),
+            Format::Tsv => Box::new(CsvRows::new(input, name, b'\t', dialect)?),
+            _ => Box::new(CsvRows::new(input, name, b',', dialect)?),
         })
     }
 }

@@ -34,15 +34,15 @@ pub enum BytesFormat {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TyperOptions {
-    /// Texts that stand for "no value" in every column. The empty text always does, and so do words
-    /// such as `NA` in columns of numbers, booleans and timestamps.
+    /// Texts that stand for "no value" in every column. In columns of numbers, booleans and
+    /// timestamps the empty text always does, and so do words such as `NA`.
     pub null_texts: Vec<String>,
     /// Separates the values of a multi-valued field in CSV.
     pub separator: char,
     /// What documents carry as their payload.
     pub payload: PayloadSource,
     /// Refuses rows with columns that are not fields of the schema, instead of ignoring the
-    /// columns.
+    /// columns. Columns of nested arrays are always ignored: no field can hold them.
     pub strict: bool,
     /// How texts express the bytes of fields of bytes.
     pub bytes: BytesFormat,
@@ -173,6 +173,9 @@ impl<'a> Typer<'a> {
         match raw {
             RawValue::Missing => {}
             RawValue::Text(text) if self.is_missing(field, text) => {}
+            RawValue::Nested(_) => {
+                return Err("an array may hold strings, numbers and booleans only".to_string());
+            }
             RawValue::List(_) if !field.multi => {
                 return Err(
                     "an array in a single-valued field; set multi = true for it".to_string()
@@ -203,9 +206,9 @@ impl<'a> Typer<'a> {
     }
 
     fn is_missing(&self, field: &Field, text: &str) -> bool {
-        text.is_empty()
-            || self.options.null_texts.iter().any(|null| null == text)
-            || (!matches!(field.ty, Type::String | Type::Bytes) && is_missing_word(text))
+        let is_text = matches!(field.ty, Type::String | Type::Bytes);
+        self.options.null_texts.iter().any(|null| null == text)
+            || (!is_text && (text.is_empty() || is_missing_word(text)))
     }
 
     fn unknown(
@@ -214,7 +217,7 @@ impl<'a> Typer<'a> {
         raw: &RawValue,
         document: &mut Document,
     ) -> Result<(), Wrong> {
-        if self.schema.is_dynamic() {
+        if self.schema.is_dynamic() && !matches!(raw, RawValue::Nested(_)) {
             match raw {
                 RawValue::List(items) => {
                     items.iter().filter_map(native).for_each(|v| document.push(column, v))
@@ -223,7 +226,7 @@ impl<'a> Typer<'a> {
             }
             return Ok(());
         }
-        if self.options.strict {
+        if self.options.strict && !matches!(raw, RawValue::Nested(_)) {
             return Err((column.to_string(), "there is no field of this name".to_string()));
         }
         match self.left_out.get_mut(column) {
@@ -274,7 +277,7 @@ impl<'a> Typer<'a> {
         for ((column, raw), count) in row.cells.iter().zip(&self.counts) {
             let json = match count {
                 None if self.schema.is_dynamic() && native(raw).is_some() => values.next(),
-                None => (*raw != RawValue::Text(String::new())).then(|| raw_to_json(raw)),
+                None => (*raw != RawValue::Missing).then(|| raw_to_json(raw)),
                 Some(0) => None,
                 Some(1) => values.next(),
                 Some(count) => Some(values.by_ref().take(*count).collect()),
@@ -346,7 +349,6 @@ fn convert_scalar(ty: Type, raw: &RawValue) -> Result<Value, String> {
 /// The value in the type of the input, for fields that a dynamic schema adds.
 fn native(raw: &RawValue) -> Option<Value> {
     Some(match raw {
-        RawValue::Text(text) if text.is_empty() => return None,
         RawValue::Text(text) | RawValue::Str(text) | RawValue::Large(text) => {
             Value::Str(text.clone())
         }
@@ -356,7 +358,7 @@ fn native(raw: &RawValue) -> Option<Value> {
         RawValue::Uint(v) => Value::U64(*v),
         RawValue::Float(v) => Value::F64(*v),
         RawValue::NegativeZero => Value::F64(-0.0),
-        RawValue::Missing | RawValue::List(_) => return None,
+        RawValue::Missing | RawValue::List(_) | RawValue::Nested(_) => return None,
     })
 }
 
@@ -369,7 +371,9 @@ fn raw_to_json(raw: &RawValue) -> Json {
         RawValue::Uint(v) => Json::from(*v),
         RawValue::Float(v) => Json::from(*v),
         RawValue::NegativeZero => "-0".parse().unwrap_or(Json::Null),
-        RawValue::Large(text) => serde_json::from_str(text).unwrap_or(Json::Null),
+        RawValue::Large(text) | RawValue::Nested(text) => {
+            serde_json::from_str(text).unwrap_or(Json::Null)
+        }
         RawValue::Bytes(bytes) => Json::from(hex::encode(bytes)),
         RawValue::List(items) => items.iter().map(raw_to_json).collect(),
     }

@@ -36,12 +36,30 @@ pub fn parse(ty: Type, text: &str) -> Option<Value> {
         Type::I64 => Value::I64(text.trim().parse().ok()?),
         Type::U64 => Value::U64(text.trim().parse().ok()?),
         Type::F64 => Value::F64(parse_f64(text)?),
-        // A quick check: the timestamp parser is slow to refuse, and accepts forms without dashes.
-        Type::Timestamp if text.as_bytes().get(4) != Some(&b'-') => return None,
-        Type::Timestamp => Value::Timestamp(timestamp_from_text(text)?),
+        Type::Timestamp => Value::Timestamp(parse_timestamp(text)?),
         Type::String => Value::Str(text.to_string()),
         Type::Bytes => Value::Bytes(text.as_bytes().to_vec()),
     })
+}
+
+/// A timestamp as [`to_text`] writes it, or a time or date that begins with four digits and a dash.
+/// Digits beyond microseconds would be lost, so they must be zeros.
+fn parse_timestamp(text: &str) -> Option<i64> {
+    // A quick check: the parser is slow to refuse, and accepts forms without dashes.
+    let (sign, digits) = match text.split_at_checked(1) {
+        Some((sign @ ("-" | "+"), digits)) => (sign, digits),
+        _ => ("", text),
+    };
+    let has_dash = digits.as_bytes().get(if sign.is_empty() { 4 } else { 6 }) == Some(&b'-');
+    // Years beyond four digits are written as a number.
+    let is_number = sign != "+" && digits.len() >= 18 && digits.bytes().all(|c| c.is_ascii_digit());
+    if !has_dash && !is_number {
+        return None;
+    }
+    let fraction = digits.split_once(['.', ',']).map_or("", |(_, fraction)| fraction);
+    let beyond = fraction.bytes().take_while(u8::is_ascii_digit).skip(6);
+    let is_whole = beyond.into_iter().all(|digit| digit == b'0');
+    timestamp_from_text(text).filter(|_| is_whole)
 }
 
 /// The bytes of hexadecimal digits of either case. White space around them is ignored.
@@ -102,6 +120,28 @@ mod tests {
         assert_eq!(shown_key(b"abc"), "`abc`");
         assert_eq!(shown_key(b"a\xff"), "0x61ff");
         assert!(shown_key(&[b'x'; 100]).ends_with("x...`"));
+    }
+
+    #[test]
+    fn every_timestamp_comes_back_from_its_text() {
+        let parse = |text: &str| match parse(Type::Timestamp, text) {
+            Some(Value::Timestamp(micros)) => Some(micros),
+            _ => None,
+        };
+        let first = -377_705_116_800_000_000; // The year -9999.
+        let last = 253_402_300_799_999_999;
+        for micros in [i64::MIN, first - 1, first, -1, 0, 1, last, last + 1, i64::MAX] {
+            let text = to_text(&Value::Timestamp(micros));
+            assert_eq!(parse(&text), Some(micros), "{text}");
+        }
+        assert_eq!(parse("1970-01-01T00:00:00.000001000Z"), Some(1));
+        assert_eq!(parse("1970-01-01 00:00:00.000001"), Some(1));
+        for lost in ["1970-01-01T00:00:00.0000011Z", "1970-01-01T00:00:00.123456789+02:00"] {
+            assert_eq!(parse(lost), None, "{lost}");
+        }
+        for other in ["20240101", "12", "-1", "", "+", "\u{e9}", "1700000000000000"] {
+            assert_eq!(parse(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ from firndb._catalog_values import (
     VersionChange,
     VersionFile,
 )
+from firndb._dialect import Dialect
 from firndb._errors import (
     AlreadyExistsError,
     CancelledError,

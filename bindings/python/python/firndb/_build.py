@@ -6,9 +6,10 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, Unpack
 
 from firndb import _native
+from firndb._dialect import Dialect, dialect_options
 from firndb._errors import FirnWarning
 from firndb._log import LogStore, Snapshot
 from firndb._progress import Progress, reporting
@@ -44,12 +45,11 @@ def build_table(
     source: Source,
     path: Path,
     *,
-    key: str | None = None,
+    key: str | Sequence[str] | None = None,
+    row_number: bool = False,
     value: str | Sequence[str] | None = None,
     format: _Format | None = None,
     separator: Bytes | None = None,
-    delimiter: str | None = None,
-    encoding: str | None = None,
     record: bool = False,
     duplicates: Literal["error", "first", "last"] = "error",
     on_error: Literal["stop", "skip"] = "stop",
@@ -63,6 +63,7 @@ def build_table(
     metadata: Bytes | None = None,
     overwrite: bool = False,
     progress: Progress = None,
+    **dialect: Unpack[Dialect],
 ) -> Table:
     """Builds a table and opens it.
 
@@ -83,14 +84,14 @@ def build_table(
               the types
             - another table, a log store or a snapshot of it
         path: the file to write.
-        key: the column of the key; needed for all rows with columns. Integers become text.
+        key: the column of the key; needed for all rows with columns. Integers become text. The key
+            of several columns is their values with the character U+001F between them.
+        row_number: the key of a row is its number, from 1 and over all inputs.
         value: the column or columns of the value; by default all but the key. In CSV, JSON lines
             and dictionaries "NAME:TYPE" declares the type: boolean, long, double, string or json.
             One column is stored as its bytes or text, several as a record of columns.
         format: the format of files; by default the file name decides, then the first bytes.
         separator: separates key and value in text; a blank by default.
-        delimiter: separates the columns of CSV and TSV: one ASCII character.
-        encoding: of text, CSV and TSV, such as "latin1"; by default bytes are taken unchanged.
         record: store a single column as a record, too.
         duplicates: what happens if a key occurs twice: "error", or keep the "first" or the "last".
         on_error: what happens if a row cannot be used: "stop" the build, or "skip" it and warn once
@@ -109,6 +110,8 @@ def build_table(
         progress: a function of what is done and the total (bytes of files, or rows; the total is
             `None` if it is not known), called for reading and then for writing; `True` for a bar,
             `False` for nothing. By default a bar in terminals and notebooks.
+        dialect: how text files are written: `delimiter`, `quote`, `escape`, `comment`, `header`,
+            `skip_lines`, `ragged`, `encoding` and `max_row`; see `Dialect`.
 
     Raises:
         AlreadyExistsError: there is a file under the path that must not be replaced.
@@ -131,7 +134,7 @@ def build_table(
     ...     dict(sorted(table.items()))
     {b'foo': b'bar', b'hello': b'world'}
     """
-    options = _options(key, value, format, separator, delimiter, encoding, record, metadata)
+    options = _options(key, row_number, value, format, separator, record, metadata, dialect)
     options |= {
         "duplicates": duplicates,
         "on_error": on_error,
@@ -157,12 +160,11 @@ def build_approximate_table(
     *,
     value_width: int = 8,
     fingerprint_bits: int = 16,
-    key: str | None = None,
+    key: str | Sequence[str] | None = None,
+    row_number: bool = False,
     value: str | None = None,
     format: _Format | None = None,
     separator: Bytes | None = None,
-    delimiter: str | None = None,
-    encoding: str | None = None,
     duplicates: Literal["error", "first", "last"] = "error",
     on_error: Literal["stop", "skip"] = "stop",
     memory_bytes: int | None = None,
@@ -171,6 +173,7 @@ def build_approximate_table(
     metadata: Bytes | None = None,
     overwrite: bool = False,
     progress: Progress = None,
+    **dialect: Unpack[Dialect],
 ) -> ApproximateTable:
     """Builds an approximate table and opens it: values of one width, and no keys.
 
@@ -192,7 +195,7 @@ def build_approximate_table(
     7
     >>> table.close()
     """
-    options = _options(key, value, format, separator, delimiter, encoding, False, metadata)
+    options = _options(key, row_number, value, format, separator, False, metadata, dialect)
     options |= {
         "duplicates": duplicates,
         "on_error": on_error,
@@ -211,28 +214,34 @@ def build_approximate_table(
 
 
 def _options(
-    key: str | None,
+    key: str | Sequence[str] | None,
+    row_number: bool,
     value: str | Sequence[str] | None,
     format: str | None,
     separator: Bytes | None,
-    delimiter: str | None,
-    encoding: str | None,
     record: bool,
     metadata: Bytes | None,
+    dialect: Dialect,
 ) -> dict[str, Any]:
     """How the source is read."""
-    if value is None:
-        value = ()
+    if key is not None and row_number:
+        raise ValueError("key and row_number exclude each other")
     return {
-        "key": key,
-        "values": [value] if isinstance(value, str) else list(value),
+        "keys": _names(key),
+        "row_number": row_number,
+        "values": _names(value),
         "format": format,
         "separator": None if separator is None else _bytes(separator),
-        "delimiter": delimiter,
-        "encoding": encoding,
+        "dialect": dialect_options(**dialect),
         "record": record,
         "metadata": b"" if metadata is None else _bytes(metadata),
     }
+
+
+def _names(names: str | Sequence[str] | None) -> list[str]:
+    if names is None:
+        return []
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _bytes(value: Bytes) -> bytes:

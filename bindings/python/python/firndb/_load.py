@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, Unpack
 
 from firndb import _native
+from firndb._dialect import Dialect, dialect_options
 from firndb._errors import FirnWarning
 from firndb._native import FieldRef
 from firndb._progress import Progress, reporting
@@ -50,10 +51,10 @@ class Change(_native.Change):
         memory_bytes: int = 1 << 30,
         temp_dir: Path | None = None,
         format: Format = "auto",
-        delimiter: str | None = None,
         separator: str = "|",
         bytes_format: BytesFormat = "text",
         progress: Progress = None,
+        **dialect: Unpack[Dialect],
     ) -> None:
         """Adds a partition, or replaces the one of this name, by the rows of a source.
 
@@ -75,9 +76,9 @@ class Change(_native.Change):
             memory_bytes=memory_bytes,
             temp_dir=temp_dir,
             format=format,
-            delimiter=delimiter,
             separator=separator,
             bytes_format=bytes_format,
+            **dialect,
         )
 
     def put_by(
@@ -92,10 +93,10 @@ class Change(_native.Change):
         memory_bytes: int = 1 << 30,
         temp_dir: Path | None = None,
         format: Format = "auto",
-        delimiter: str | None = None,
         separator: str = "|",
         bytes_format: BytesFormat = "text",
         progress: Progress = None,
+        **dialect: Unpack[Dialect],
     ) -> None:
         """Puts the rows of a source into one partition for each value of a field.
 
@@ -116,9 +117,9 @@ class Change(_native.Change):
             memory_bytes=memory_bytes,
             temp_dir=temp_dir,
             format=format,
-            delimiter=delimiter,
             separator=separator,
             bytes_format=bytes_format,
+            **dialect,
         )
 
     def _load(
@@ -151,10 +152,10 @@ def build_options(
     memory_bytes: int = 1 << 30,
     temp_dir: Path | None = None,
     format: str = "auto",
-    delimiter: str | None = None,
     separator: str = "|",
     bytes_format: BytesFormat = "text",
     order_by: OrderLike | None = None,
+    **dialect: Unpack[Dialect],
 ) -> dict[str, Any]:
     """The options of a build as the native part takes them."""
     if partition_by is not None and partitions is not None:
@@ -179,7 +180,7 @@ def build_options(
         "memory_bytes": memory_bytes,
         "temp_dir": temp_dir,
         "format": format,
-        "delimiter": delimiter,
+        "dialect": dialect_options(**dialect),
         "separator": separator,
         "hex": bytes_format == "hex",
         "order_by": order_by,

@@ -6,9 +6,10 @@ import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, Unpack
 
 from firndb import _native
+from firndb._dialect import Dialect
 from firndb._native import FieldRef, Order
 from firndb._stats import table_html
 
@@ -252,7 +253,7 @@ class Schema(Mapping[str, Field]):
         *,
         null_texts: Iterable[str] = (),
         format: str = "auto",
-        delimiter: str | None = None,
+        **dialect: Unpack[Dialect],
     ) -> Schema:
         """The schema that `build_collection` infers for a source: change it, and pass it there.
 
@@ -269,7 +270,7 @@ class Schema(Mapping[str, Field]):
         from firndb._load import build_options, source_of
 
         kind, source = source_of(source)
-        options = build_options(null_texts=null_texts, format=format, delimiter=delimiter)
+        options = build_options(null_texts=null_texts, format=format, **dialect)
         return cls._of(_native.infer_schema(kind, source, options))
 
     @property

@@ -7,9 +7,10 @@ import datetime
 import html
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias, Unpack
 
 from firndb import _native
+from firndb._dialect import Dialect
 from firndb._hits import Hits
 from firndb._load import (
     UNITS,
@@ -598,10 +599,10 @@ def build_collection(
     memory_bytes: int = 1 << 30,
     temp_dir: Path | None = None,
     format: Format = "auto",
-    delimiter: str | None = None,
     separator: str = "|",
     bytes_format: BytesFormat = "text",
     progress: Progress = None,
+    **dialect: Unpack[Dialect],
 ) -> Collection:
     """Builds a collection in a new directory: all of it, or nothing if an error is raised.
 
@@ -624,19 +625,21 @@ def build_collection(
         payload: what documents carry as payload: `None` for nothing, `"row"` for the row as JSON,
             or the name of a column of texts or bytes.
         order_by: documents are kept in this order, as `Schema.order_by`.
-        null_texts: texts of CSV that stand for a missing value, besides the empty text.
+        null_texts: texts of CSV that stand for a missing value. Nothing between two delimiters
+            always does.
         on_error: what happens if a row does not fit the schema: `"stop"` the build, or `"skip"` it
             and warn once at the end.
         memory_bytes: the memory of the build. What exceeds it is written to further partitions
             `NAME.2`, `NAME.3`, ..., which belong to `NAME`.
         temp_dir: where these are written before they are published; by default next to `path`.
         format: the format of files; by default by their names, then by their first bytes.
-        delimiter: the delimiter of columns in CSV.
         separator: the separator of the values of a multi-valued field in CSV.
         bytes_format: `"hex"` if texts of files express bytes as hexadecimal digits.
         progress: a function of what was done and the total (bytes of files, or rows), `True` for a
             progress bar, `False` for none; by default a bar in terminals and notebooks. What it
             raises ends the build.
+        dialect: how text files are written: `delimiter`, `quote`, `escape`, `comment`, `header`,
+            `skip_lines`, `ragged`, `encoding` and `max_row`; see `Dialect`.
 
     Raises:
         AlreadyExistsError: the directory has files.
@@ -665,10 +668,10 @@ def build_collection(
         memory_bytes=memory_bytes,
         temp_dir=temp_dir,
         format=format,
-        delimiter=delimiter,
         separator=separator,
         bytes_format=bytes_format,
         order_by=order_by,
+        **dialect,
     )
     kind, source = source_of(source)
     with reporting(progress, "build", UNITS[kind]) as report:

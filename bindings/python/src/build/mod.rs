@@ -3,5 +3,6 @@
 
 pub mod arrow;
 pub mod bad_rows;
+pub mod dialect;
 pub mod run;
 pub mod target;

@@ -1,6 +1,7 @@
 //! Rows of any source into partitions.
 
 use crate::arrow::capsule::{Arrays, invalid};
+use crate::build::dialect::DialectOptions;
 use crate::error::Result;
 use crate::search::query::order_of;
 use crate::search::rows::{infer_rows, load_rows};
@@ -15,7 +16,7 @@ use firndb::{Error, ErrorKind};
 use firndb_arrow::document::DocumentReader;
 use firndb_ingest::{
     BytesFormat, DataFiles, Format, Parts, PayloadSource, Progress, RowOptions, Rows, Typer,
-    TyperOptions, document, expand, parse_delimiter,
+    TyperOptions, document, expand,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -43,7 +44,7 @@ pub struct Options {
     memory_bytes: usize,
     temp_dir: Option<PathBuf>,
     format: String,
-    delimiter: Option<String>,
+    dialect: DialectOptions,
     separator: char,
     hex: bool,
     order_by: Option<Order>,
@@ -244,9 +245,8 @@ fn open_rows(
     options: &Options,
 ) -> firndb::Result<Rows> {
     let inputs = expand(paths, DataFiles::Rows)?;
-    let delimiter = options.delimiter.as_deref().map(parse_delimiter).transpose();
-    let delimiter = delimiter.map_err(Error::invalid)?;
-    let mut row_options = RowOptions::default().format(format).delimiter(delimiter);
+    let dialect = options.dialect.dialect()?;
+    let mut row_options = RowOptions::default().format(format).dialect(dialect);
     if let Some(task) = task {
         let sizes: Option<Vec<u64>> = inputs.iter().map(|input| input.size()).collect();
         task.meter.set_total(sizes.map(|sizes| sizes.iter().sum()));

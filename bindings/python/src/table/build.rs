@@ -1,6 +1,7 @@
 //! `build_table`.
 
 use crate::build::bad_rows::BadRows;
+use crate::build::dialect::DialectOptions;
 use crate::build::run::{Job, Reporters, interruptible};
 use crate::build::target::check_table;
 use crate::error::Result;
@@ -19,12 +20,12 @@ use std::path::{Path, PathBuf};
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Spec {
-    pub key: Option<String>,
+    pub keys: Vec<String>,
+    pub row_number: bool,
     pub values: Vec<String>,
     pub format: Option<String>,
     pub separator: Option<Vec<u8>>,
-    pub delimiter: Option<String>,
-    pub encoding: Option<String>,
+    pub dialect: DialectOptions,
     pub record: bool,
     pub duplicates: String,
     pub on_error: String,

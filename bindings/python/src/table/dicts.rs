@@ -8,7 +8,7 @@ use crate::table::build::{Build, Report};
 use crate::table::objects::{Chunk, end, item_name};
 use firndb::Error;
 use firndb_arrow::avro::{Field, Record, Type, Unit, encode};
-use firndb_ingest::{ColumnType, ValueColumn};
+use firndb_ingest::{ColumnType, KEY_SEPARATOR, ValueColumn};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -45,7 +45,9 @@ struct Column<'py> {
 
 /// Encodes dictionaries.
 pub struct DictRows<'py> {
-    key: Bound<'py, PyString>,
+    keys: Vec<Bound<'py, PyString>>,
+    /// The key of a row is its number.
+    row_number: bool,
     columns: Vec<Column<'py>>,
     /// Values are records of the columns, not the bytes of the only one.
     is_record: bool,
@@ -93,7 +95,7 @@ impl<'py> DictRows<'py> {
         let mut add = |row: &Bound<'py, PyDict>| -> Result<()> {
             number += 1;
             let start = chunk.bytes.len();
-            match rows.encode(row, &mut chunk.bytes) {
+            match rows.encode(row, number, &mut chunk.bytes) {
                 Ok((key, value)) => chunk.push(number, key, value),
                 Err(Unusable::Raised(error)) => return Err(error.into()),
                 Err(Unusable::Row(reason)) => {
@@ -120,15 +122,15 @@ impl<'py> DictRows<'py> {
     /// The columns of the value and their types, from the first rows.
     fn infer(py: Python<'py>, build: &Build<'_>, sample: &[Bound<'py, PyDict>]) -> Result<Self> {
         let spec = build.spec;
-        let Some(key) = spec.key.as_deref() else {
+        if spec.keys.is_empty() && !spec.row_number {
             let names = sample.first().map_or(Ok(String::new()), |row| column_names(row))?;
             let message = format!("pass the column of the key as key=: {names}");
             return Err(PyValueError::new_err(message).into());
-        };
-        let key = PyString::new(py, key);
+        }
+        let keys: Vec<_> = spec.keys.iter().map(|key| PyString::new(py, key)).collect();
         let chosen = spec.value_columns()?;
         let names: Vec<Bound<'py, PyString>> = match &chosen[..] {
-            [] => found_columns(sample, &key)?,
+            [] => found_columns(sample, &spec.keys)?,
             chosen => chosen.iter().map(|column| PyString::new(py, &column.name)).collect(),
         };
         if names.is_empty() && !sample.is_empty() {
@@ -145,7 +147,8 @@ impl<'py> DictRows<'py> {
             Ok(Column { name, kind })
         };
         let columns = names.into_iter().enumerate().map(kind).collect::<Result<_>>()?;
-        Ok(DictRows { key, columns, is_record, is_inferred: chosen.is_empty() })
+        let row_number = spec.row_number;
+        Ok(DictRows { keys, row_number, columns, is_record, is_inferred: chosen.is_empty() })
     }
 
     /// The schema of the values; empty if they are bytes.
@@ -161,13 +164,45 @@ impl<'py> DictRows<'py> {
         Type::Record(Record { name: "Row".to_string(), fields }).to_json().to_string()
     }
 
+    /// Appends the key of a row; returns the number of its columns that the row has.
+    fn encode_key(
+        &self,
+        row: &Bound<'py, PyDict>,
+        number: u64,
+        out: &mut Vec<u8>,
+    ) -> Outcome<usize> {
+        let mut present = 0;
+        for (n, name) in self.keys.iter().enumerate() {
+            if n > 0 {
+                out.push(KEY_SEPARATOR);
+            }
+            let start = out.len();
+            let value = row.get_item(name)?;
+            append_raw(value.as_ref(), name, out)?;
+            present += usize::from(value.is_some());
+            if self.keys.len() > 1 && out[start..].contains(&KEY_SEPARATOR) {
+                return Err(Unusable::Row(format!(
+                    "column `{name}`: the value holds the character U+001F, which separates the \
+                     columns of a key"
+                )));
+            }
+        }
+        if self.row_number {
+            out.extend_from_slice(number.to_string().as_bytes());
+        }
+        Ok(present)
+    }
+
     /// Appends the key and the value of a row; returns their lengths.
-    fn encode(&self, row: &Bound<'py, PyDict>, out: &mut Vec<u8>) -> Outcome<(usize, usize)> {
+    fn encode(
+        &self,
+        row: &Bound<'py, PyDict>,
+        number: u64,
+        out: &mut Vec<u8>,
+    ) -> Outcome<(usize, usize)> {
         let start = out.len();
-        let key = row.get_item(&self.key)?;
-        append_raw(key.as_ref(), &self.key, out)?;
+        let mut present = self.encode_key(row, number, out)?;
         let at = out.len();
-        let mut present = usize::from(key.is_some());
         for column in &self.columns {
             let value = row.get_item(&column.name)?;
             present += usize::from(value.is_some());
@@ -178,8 +213,9 @@ impl<'py> DictRows<'py> {
             }
         }
         if self.is_inferred && present < row.len() {
-            let is_known = |name: &Bound<'_, PyAny>| -> PyResult<bool> {
-                Ok(name.eq(&self.key)? || any_eq(&self.columns, name)?)
+            let is_known = |name: &Bound<'py, PyAny>| -> PyResult<bool> {
+                Ok(any_eq(&self.keys, name)?
+                    || any_eq(self.columns.iter().map(|column| &column.name), name)?)
             };
             for name in row.keys() {
                 if !is_known(&name)? {
@@ -194,9 +230,12 @@ impl<'py> DictRows<'py> {
     }
 }
 
-fn any_eq(columns: &[Column<'_>], name: &Bound<'_, PyAny>) -> PyResult<bool> {
+fn any_eq<'a, 'py: 'a>(
+    columns: impl IntoIterator<Item = &'a Bound<'py, PyString>>,
+    name: &Bound<'py, PyAny>,
+) -> PyResult<bool> {
     for column in columns {
-        if name.eq(&column.name)? {
+        if name.eq(column)? {
             return Ok(true);
         }
     }
@@ -269,10 +308,9 @@ fn column_names(row: &Bound<'_, PyDict>) -> PyResult<String> {
 /// The columns of these rows but the key, in the order in which they first appear.
 fn found_columns<'py>(
     sample: &[Bound<'py, PyDict>],
-    key: &Bound<'py, PyString>,
+    keys: &[String],
 ) -> Result<Vec<Bound<'py, PyString>>> {
     let (mut names, mut seen) = (Vec::new(), HashSet::new());
-    let key = key.to_str()?.to_string();
     for (i, row) in sample.iter().enumerate() {
         for name in row.keys() {
             let Ok(name) = name.cast_into::<PyString>() else {
@@ -281,7 +319,7 @@ fn found_columns<'py>(
                 return Err(PyTypeError::new_err(message).into());
             };
             let text = name.to_str()?;
-            if text != key && !seen.contains(text) {
+            if !keys.iter().any(|key| key == text) && !seen.contains(text) {
                 seen.insert(text.to_string());
                 names.push(name);
             }

@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::table::build::{Build, Report, Spec};
 use firndb::{Error, ErrorKind};
 use firndb_ingest::{
-    DataFiles, Encoding, Format, Input, Progress, RecordOptions, RecordReader, ValueColumn, expand,
-    origin_name, parse_delimiter,
+    DataFiles, Format, Input, Progress, RecordOptions, RecordReader, ValueColumn, expand,
+    origin_name,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -78,20 +78,18 @@ impl Build<'_> {
             let message = "a separator has at least one byte, and no newline: it ends a record";
             return Err(Error::invalid(message));
         }
-        let delimiter = spec.delimiter.as_deref().map(parse_delimiter).transpose();
         let meter = Arc::clone(&self.job.reading);
-        let mut options = RecordOptions::default()
+        Ok(RecordOptions::default()
             .format(format_of(spec)?)
             .require_text(separator.is_some())
             .separator(separator.unwrap_or_else(|| b" ".to_vec()))
-            .delimiter(delimiter.map_err(Error::invalid)?)
-            .encoding(encoding_of(spec)?)
+            .dialect(spec.dialect.dialect()?)
+            .keys(spec.keys.iter().cloned())
+            .row_number(spec.row_number)
             .values(values)
             .record(spec.record)
             .progress(Progress::new(move |more| meter.add(more)))
-            .cancel(self.job.cancel.clone());
-        options.key = spec.key.clone();
-        Ok(options)
+            .cancel(self.job.cancel.clone()))
     }
 
     /// Reads all records and writes the table.
@@ -150,16 +148,8 @@ fn format_of(spec: &Spec) -> firndb::Result<Format> {
     })
 }
 
-fn encoding_of(spec: &Spec) -> firndb::Result<Option<&'static Encoding>> {
-    let Some(name) = spec.encoding.as_deref() else { return Ok(None) };
-    let found = Encoding::for_label(name.as_bytes());
-    found.map(Some).ok_or_else(|| {
-        Error::invalid(format!("'{name}' is not the name of an encoding; try 'utf-8' or 'latin1'"))
-    })
-}
-
 /// Options of the command line that messages name, and what they are in Python.
-const OPTIONS: [(&str, &str); 10] = [
+const OPTIONS: [(&str, &str); 13] = [
     ("--value NAME:string", "value='NAME:string'"),
     ("--format text", "format='text'"),
     ("--format", "format="),
@@ -167,7 +157,10 @@ const OPTIONS: [(&str, &str); 10] = [
     ("--value", "value="),
     ("--record", "record=True"),
     ("--delimiter", "delimiter="),
-    ("with -e", "with encoding="),
+    ("--quote none", "quote=None"),
+    ("--ragged fill", "ragged='fill'"),
+    ("--encoding", "encoding="),
+    ("--max-row", "max_row="),
     ("with -s", "with separator="),
     ("-s divides", "separator= divides"),
 ];

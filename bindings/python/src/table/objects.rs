@@ -155,7 +155,7 @@ pub fn from_pairs(
     mut bad_rows: BadRows,
 ) -> Result<Report> {
     let spec = build.spec;
-    if spec.key.is_some() || !spec.values.is_empty() || spec.record {
+    if !spec.keys.is_empty() || spec.row_number || !spec.values.is_empty() || spec.record {
         return Err(PyValueError::new_err(
             "key, value and record are for rows with columns; the source has keys and values",
         )

@@ -1,8 +1,7 @@
 //! Decodes data to JSON.
 
-use crate::avro::{ANY, MAX_DATUM_DEPTH, MAX_EMPTY_ITEMS, Record, Type, Unit};
-use firndb::search::timestamp_to_text;
-use num_bigint::BigInt;
+use crate::avro::text::{self, decimal, duration, time};
+use crate::avro::{ANY, Field, MAX_DATUM_DEPTH, MAX_EMPTY_ITEMS, NUMBER, Record, Type, Unit};
 use serde_json::{Map, Number, Value as Json};
 use std::collections::HashMap;
 
@@ -125,8 +124,10 @@ impl<'a> Reader<'a> {
             Type::Bytes => Json::from(hex::encode(self.bytes()?)),
             Type::String => Json::from(self.text()?),
             Type::Date => Json::from(date(self.int()?)),
-            Type::TimeMillis => Json::from(time(i64::from(self.int()?) * 1000)),
-            Type::TimeMicros => Json::from(time(self.long()?)),
+            Type::TimeMillis => Json::from(time(self.int()?.into(), Unit::Millis)),
+            Type::TimeMicros => Json::from(time(self.long()?, Unit::Micros)),
+            Type::TimeNanos => Json::from(time(self.long()?, Unit::Nanos)),
+            Type::Duration(unit) => Json::from(duration(self.long()?, *unit)),
             Type::Timestamp { unit, local } => Json::from(timestamp(self.long()?, *unit, *local)),
             Type::Decimal { scale, .. } => Json::from(decimal(self.bytes()?, *scale)),
             Type::Fixed { size, decimal: None, .. } => Json::from(hex::encode(self.take(*size)?)),
@@ -171,6 +172,13 @@ impl<'a> Reader<'a> {
     fn record(&mut self, record: &Record, depth: usize) -> Result<Json> {
         if let (ANY, [field]) = (record.name.as_str(), &record.fields[..]) {
             return self.value(&field.ty, depth + 1);
+        }
+        if let (NUMBER, [Field { ty: Type::String, .. }]) =
+            (record.name.as_str(), &record.fields[..])
+        {
+            let text = self.text()?;
+            let number = serde_json::from_str::<Number>(text);
+            return number.map(Json::Number).map_err(|_| format!("`{text}` is not a number"));
         }
         let mut object = Map::new();
         for field in &record.fields {
@@ -275,65 +283,15 @@ fn float(value: f64) -> Json {
     Number::from_f64(value).map_or_else(|| Json::from(value.to_string()), Json::Number)
 }
 
-/// A day as `2024-01-31`. Days outside the years 1 to 9999 are shown as a number.
+/// A day. Days outside the years -9999 to 9999 are shown as a number.
 fn date(days: i32) -> String {
-    calendar(days.into()).unwrap_or_else(|| format!("{days} days after 1970-01-01"))
+    text::date(days.into()).unwrap_or_else(|| format!("{days} days after 1970-01-01"))
 }
 
-/// Days since 1970-01-01 as a date of the years 1 to 9999.
-fn calendar(days: i64) -> Option<String> {
-    let text = timestamp_to_text(days.checked_mul(DAY)?);
-    let (date, _) = text.split_once('T')?;
-    (date.len() == "2024-01-31".len() && !date.starts_with("0000")).then(|| date.to_string())
-}
-
-const DAY: i64 = 86_400_000_000;
-
-/// `12:34:56`, with a fraction of the second if it is not zero.
-fn time(micros: i64) -> String {
-    let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
-    let text = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-    match fraction {
-        0 => text,
-        fraction => format!("{text}.{}", format!("{fraction:06}").trim_end_matches('0')),
-    }
-}
-
-/// RFC 3339, without the `Z` for a local time. Times outside the years 1 to 9999 are shown as a
-/// number.
+/// A time. Times outside the years -9999 to 9999 are shown as a number.
 fn timestamp(value: i64, unit: Unit, local: bool) -> String {
-    let (second, digits, name) = match unit {
-        Unit::Millis => (1_000, 3, "milliseconds"),
-        Unit::Micros => (1_000_000, 6, "microseconds"),
-        Unit::Nanos => (1_000_000_000, 9, "nanoseconds"),
-    };
-    let (seconds, fraction) = (value.div_euclid(second), value.rem_euclid(second));
-    let Some(date) = calendar(seconds.div_euclid(86_400)) else {
-        return format!("{value} {name} after 1970-01-01");
-    };
-    let time = time(seconds.rem_euclid(86_400) * 1_000_000);
-    let fraction = match fraction {
-        0 => String::new(),
-        fraction => format!(".{fraction:0digits$}"),
-    };
-    let zone = if local { "" } else { "Z" };
-    format!("{date}T{time}{}{zone}", fraction.trim_end_matches('0'))
-}
-
-/// The decimal number whose unscaled integer is given in two's complement, most significant byte
-/// first.
-fn decimal(bytes: &[u8], scale: u32) -> String {
-    // Conversion is quadratic. No writer of tables needs as many digits.
-    if bytes.len() > 128 || scale > 400 {
-        return format!("0x{} / 10^{scale}", hex::encode(bytes));
-    }
-    let unscaled = BigInt::from_signed_bytes_be(bytes);
-    let (sign, scale) = (if unscaled < BigInt::ZERO { "-" } else { "" }, scale as usize);
-    let digits = format!("{:0>width$}", unscaled.magnitude().to_string(), width = scale + 1);
-    match digits.split_at(digits.len() - scale) {
-        (whole, "") => format!("{sign}{whole}"),
-        (whole, fraction) => format!("{sign}{whole}.{fraction}"),
-    }
+    let text = text::timestamp(value, unit, local);
+    text.unwrap_or_else(|| format!("{value} {}seconds after 1970-01-01", unit.prefix()))
 }
 
 #[cfg(test)]
@@ -374,9 +332,33 @@ mod tests {
             (0..100_000).map(Json::from).collect(),
         ] {
             let mut bytes = Vec::new();
-            encode::any(&value, &mut bytes).unwrap();
+            encode::any(&value, &mut bytes);
             assert!(json_of(&Type::any().to_json().to_string(), &bytes) == Ok(value));
         }
+    }
+
+    #[test]
+    fn numbers_of_any_json_value_keep_their_digits() {
+        let any = Type::any().to_json().to_string();
+        let back = |text: &str| {
+            let mut bytes = Vec::new();
+            encode::any(&serde_json::from_str(text).unwrap(), &mut bytes);
+            json_of(&any, &bytes).unwrap().to_string()
+        };
+        for text in [
+            "0.12345678901234567891",
+            "100000000000000000000",
+            "18446744073709551615",
+            "1.50",
+            "-0.0",
+            "1e-400",
+            "[1.0,{\"a\":2.5,\"b\":-9223372036854775808}]",
+        ] {
+            assert_eq!(back(text), text);
+        }
+        let mut text = vec![14];
+        encode::bytes(b"1,", &mut text);
+        assert!(json_of(&any, &text).unwrap_err().contains("`1,` is not a number"));
     }
 
     #[test]
@@ -398,30 +380,27 @@ mod tests {
     }
 
     #[test]
-    fn dates_times_and_decimals_become_text() {
-        let day = |days| (date(days), date(days + 1));
-        assert_eq!(day(-719_163), ("-719163 days after 1970-01-01".into(), "0001-01-01".into()));
-        assert_eq!(day(2_932_896), ("9999-12-31".into(), "2932897 days after 1970-01-01".into()));
-        assert_eq!(day(11_015), ("2000-02-28".into(), "2000-02-29".into()));
-        assert_eq!(day(47_540), ("2100-02-28".into(), "2100-03-01".into()));
-        let last = 253_402_300_799_999;
-        assert_eq!(timestamp(last, Unit::Millis, false), "9999-12-31T23:59:59.999Z");
-        for value in [last + 1, i64::MAX, i64::MIN] {
-            let number = format!("{value} milliseconds after 1970-01-01");
-            assert_eq!(timestamp(value, Unit::Millis, true), number);
+    fn times_without_a_date_are_numbers() {
+        assert_eq!(date(2_932_897), "2932897 days after 1970-01-01");
+        let shown = timestamp(i64::MIN, Unit::Micros, true);
+        assert_eq!(shown, format!("{} microseconds after 1970-01-01", i64::MIN));
+        assert_eq!(timestamp(0, Unit::Micros, true), "1970-01-01T00:00:00");
+    }
+
+    #[test]
+    fn times_of_day_and_durations_become_text() {
+        let long = |logical: &str| format!(r#"{{"type": "long", "logicalType": "{logical}"}}"#);
+        let mut bytes = Vec::new();
+        encode::long(-1_500_000_000, &mut bytes);
+        for (logical, text) in [
+            ("time-nanos", "-00:00:01.5"),
+            ("duration-nanos", "-PT1.5S"),
+            ("duration-micros", "-PT1500S"),
+            ("duration-millis", "-PT1500000S"),
+            ("duration-seconds", "-PT1500000000S"),
+        ] {
+            assert_eq!(json_of(&long(logical), &bytes), Ok(json!(text)));
         }
-        assert_eq!((date(0), date(-1)), ("1970-01-01".into(), "1969-12-31".into()));
-        assert_eq!(time(45_296_000_000), "12:34:56");
-        assert_eq!(time(1_500), "00:00:00.0015");
-        assert_eq!(timestamp(0, Unit::Millis, false), "1970-01-01T00:00:00Z");
-        assert_eq!(timestamp(1_500, Unit::Millis, true), "1970-01-01T00:00:01.5");
-        assert_eq!(timestamp(-1, Unit::Nanos, false), "1969-12-31T23:59:59.999999999Z");
-        assert_eq!(timestamp(1_000_000_010, Unit::Nanos, false), "1970-01-01T00:00:01.00000001Z");
-        let decimal = |value: i128, scale| decimal(&value.to_be_bytes(), scale);
-        assert_eq!((decimal(12345, 2), decimal(-5, 3)), ("123.45".into(), "-0.005".into()));
-        assert_eq!((decimal(0, 2), decimal(-100, 0)), ("0.00".into(), "-100".into()));
-        for value in [i128::MAX, i128::MIN, -1, -255, -256, 10_i128.pow(30)] {
-            assert_eq!(decimal(value, 0), value.to_string());
-        }
+        assert_eq!(json_of(&long("duration-days"), &bytes), Ok(json!(-1_500_000_000)));
     }
 }

@@ -55,11 +55,7 @@ pub fn end(out: &mut Vec<u8>) {
 }
 
 /// Appends a JSON value as a [`Type::any`](crate::avro::Type::any).
-///
-/// # Errors
-///
-/// The reason, for a number that neither a long nor a double holds exactly.
-pub fn any(value: &Json, out: &mut Vec<u8>) -> Result<(), String> {
+pub fn any(value: &Json, out: &mut Vec<u8>) {
     match value {
         Json::Null => long(0, out),
         Json::Bool(v) => {
@@ -71,19 +67,17 @@ pub fn any(value: &Json, out: &mut Vec<u8>) -> Result<(), String> {
                 long(2, out);
                 long(v, out);
             }
-            JsonNumber::Float(v) => {
+            JsonNumber::Float(float) if shown(float) == v.as_str() => {
                 long(3, out);
-                double(v, out);
+                double(float, out);
             }
             JsonNumber::NegativeZero => {
                 long(3, out);
                 double(-0.0, out);
             }
             _ => {
-                return Err(format!(
-                    "{v} is neither a signed integer of 64 bits nor a double; name the type, for \
-                     example --value NAME:string"
-                ));
+                long(7, out);
+                bytes(v.as_str().as_bytes(), out);
             }
         },
         Json::String(v) => {
@@ -93,7 +87,7 @@ pub fn any(value: &Json, out: &mut Vec<u8>) -> Result<(), String> {
         Json::Array(items) => {
             long(5, out);
             block(items.len(), out);
-            items.iter().try_for_each(|item| any(item, out))?;
+            items.iter().for_each(|item| any(item, out));
             end(out);
         }
         Json::Object(fields) => {
@@ -101,12 +95,16 @@ pub fn any(value: &Json, out: &mut Vec<u8>) -> Result<(), String> {
             block(fields.len(), out);
             for (name, value) in fields {
                 bytes(name.as_bytes(), out);
-                any(value, out)?;
+                any(value, out);
             }
             end(out);
         }
     }
-    Ok(())
+}
+
+/// The text of a double in JSON.
+fn shown(v: f64) -> String {
+    Json::from(v).to_string()
 }
 
 #[cfg(test)]
@@ -143,9 +141,10 @@ mod tests {
         assert_eq!(of(|out| decimal(&[0xff, 0xff, 0x7f], out)), [4, 0xff, 0x7f]);
         assert_eq!(of(|out| decimal(&[0, 0], out)), [2, 0]);
         let list: Json = serde_json::from_str(r#"[1, null]"#).unwrap();
-        assert_eq!(of(|out| any(&list, out).unwrap()), [10, 4, 4, 2, 0, 0]);
-        assert!(any(&Json::from(u64::MAX), &mut Vec::new()).is_err());
-        let zero = of(|out| any(&"-0".parse().unwrap(), out).unwrap());
+        assert_eq!(of(|out| any(&list, out)), [10, 4, 4, 2, 0, 0]);
+        let text = of(|out| any(&"1.50".parse().unwrap(), out));
+        assert_eq!(text, [14, 8, b'1', b'.', b'5', b'0']);
+        let zero = of(|out| any(&"-0".parse().unwrap(), out));
         assert_eq!(zero, [6, 0, 0, 0, 0, 0, 0, 0, 0x80]);
     }
 }

@@ -12,6 +12,7 @@
 mod decode;
 pub mod encode;
 mod parse;
+pub(crate) mod text;
 
 pub use decode::Decoder;
 pub(crate) use decode::{Reader, named_types};
@@ -32,6 +33,10 @@ pub const MAX_EMPTY_ITEMS: usize = 1 << 20;
 
 /// Name of the record type that holds any JSON value. The record itself takes no bytes.
 pub const ANY: &str = "firndb.Json";
+
+/// Name of the record type, in that of [`ANY`], that holds the text of a number that neither a long
+/// nor a double returns with all its digits.
+pub const NUMBER: &str = "firndb.Number";
 
 /// An Avro type, with the logical types that FirnDB uses.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +63,11 @@ pub enum Type {
     TimeMillis,
     /// Microseconds since midnight.
     TimeMicros,
+    /// Nanoseconds since midnight. Other programs read a long: the logical type is FirnDB's own.
+    TimeNanos,
+    /// A length of time, which can be negative. Other programs read a long: the logical type is
+    /// FirnDB's own.
+    Duration(Unit),
     /// Time since 1970-01-01 00:00.
     Timestamp {
         /// What one step of the number is.
@@ -101,9 +111,11 @@ pub enum Type {
     Named(String),
 }
 
-/// The unit of a timestamp.
+/// The unit of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
+    /// Seconds, of durations only.
+    Seconds,
     /// Milliseconds.
     Millis,
     /// Microseconds.
@@ -139,6 +151,10 @@ impl Type {
 
     /// The type of any JSON value: a record of one field that refers to itself.
     pub fn any() -> Type {
+        let record = |name: &str, column: &str, ty: Type| {
+            let field = Field { column: column.to_string(), ty };
+            Type::Record(Record { name: name.to_string(), fields: vec![field] })
+        };
         let this = || Box::new(Type::Named(ANY.to_string()));
         let types = vec![
             Type::Null,
@@ -148,9 +164,9 @@ impl Type {
             Type::String,
             Type::Array(this()),
             Type::Map(this()),
+            record(NUMBER, "text", Type::String),
         ];
-        let field = Field { column: "value".to_string(), ty: Type::Union(types) };
-        Type::Record(Record { name: ANY.to_string(), fields: vec![field] })
+        record(ANY, "value", Type::Union(types))
     }
 
     /// Whether this is [`Type::any`], or a reference to it.
@@ -199,6 +215,8 @@ impl Type {
             Type::Date => logical("int", "date"),
             Type::TimeMillis => logical("int", "time-millis"),
             Type::TimeMicros => logical("long", "time-micros"),
+            Type::TimeNanos => logical("long", "time-nanos"),
+            Type::Duration(unit) => logical("long", &format!("duration-{}", unit.name())),
             Type::Timestamp { unit, local } => {
                 let local = if *local { "local-" } else { "" };
                 logical("long", &format!("{local}timestamp-{}", unit.name()))
@@ -226,8 +244,34 @@ impl Type {
 }
 
 impl Unit {
+    /// Steps of this unit in a second.
+    pub(crate) fn per_second(self) -> i64 {
+        match self {
+            Unit::Seconds => 1,
+            Unit::Millis => 1_000,
+            Unit::Micros => 1_000_000,
+            Unit::Nanos => 1_000_000_000,
+        }
+    }
+
+    /// What precedes "seconds" in its name.
+    fn prefix(self) -> &'static str {
+        match self {
+            Unit::Seconds => "",
+            Unit::Millis => "milli",
+            Unit::Micros => "micro",
+            Unit::Nanos => "nano",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Unit> {
+        let all = [Unit::Seconds, Unit::Millis, Unit::Micros, Unit::Nanos];
+        all.into_iter().find(|unit| unit.name() == name)
+    }
+
     fn name(self) -> &'static str {
         match self {
+            Unit::Seconds => "seconds",
             Unit::Millis => "millis",
             Unit::Micros => "micros",
             Unit::Nanos => "nanos",
@@ -301,13 +345,15 @@ mod tests {
             ("g", Type::Fixed { name: "G".to_string(), size: 4, decimal: Some((9, 2)) }),
             ("e", Type::Enum { name: "E".to_string(), symbols: vec!["X".to_string()] }),
             ("m", Type::Map(Box::new(Type::Date))),
+            ("t", Type::TimeNanos),
+            ("d", Type::Duration(Unit::Seconds)),
         ];
         let field = |(column, ty): (&str, Type)| Field { column: column.to_string(), ty };
         let fields: Vec<Field> = fields.into_iter().map(field).collect();
         let ty = Type::Record(Record { name: "Row".to_string(), fields });
         let json = ty.to_json();
         let names: Vec<_> = json["fields"].as_array().unwrap().iter().map(|f| &f["name"]).collect();
-        assert_eq!(names, ["id", "a_b", "a_b_", "_7", "any", "more", "f", "g", "e", "m"]);
+        assert_eq!(names, ["id", "a_b", "a_b_", "_7", "any", "more", "f", "g", "e", "m", "t", "d"]);
         assert_eq!(json["fields"][1]["column"], "a b");
         assert_eq!(
             json["fields"][3]["type"]["items"],

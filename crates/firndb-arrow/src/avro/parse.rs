@@ -114,22 +114,21 @@ fn logical_type(plain: &Type, logical: &str, object: &Map<String, Json>) -> Opti
         (Type::Int, "date") => Type::Date,
         (Type::Int, "time-millis") => Type::TimeMillis,
         (Type::Long, "time-micros") => Type::TimeMicros,
+        (Type::Long, "time-nanos") => Type::TimeNanos,
         (Type::Bytes, "decimal") => {
             let (precision, scale) = precision_and_scale(object)?;
             Type::Decimal { precision, scale }
+        }
+        (Type::Long, name) if name.starts_with("duration-") => {
+            Type::Duration(name.strip_prefix("duration-").and_then(Unit::parse)?)
         }
         (Type::Long, name) => {
             let (local, name) = match name.strip_prefix("local-") {
                 Some(rest) => (true, rest),
                 None => (false, name),
             };
-            let unit = match name.strip_prefix("timestamp-")? {
-                "millis" => Unit::Millis,
-                "micros" => Unit::Micros,
-                "nanos" => Unit::Nanos,
-                _ => return None,
-            };
-            Type::Timestamp { unit, local }
+            let unit = name.strip_prefix("timestamp-").and_then(Unit::parse);
+            Type::Timestamp { unit: unit.filter(|unit| *unit != Unit::Seconds)?, local }
         }
         _ => return None,
     })

@@ -3,9 +3,11 @@
 use crate::avro::{MAX_DEPTH, MAX_EMPTY_ITEMS, Reader, Record, Type, Unit, named_types};
 use crate::column::Result;
 use arrow_array::types::{
-    ArrowPrimitiveType, Date32Type, Decimal128Type, Decimal256Type, DecimalType, Float32Type,
-    Float64Type, Int32Type, Int64Type, Time32MillisecondType, Time64MicrosecondType,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    ArrowPrimitiveType, Date32Type, Decimal128Type, Decimal256Type, DecimalType,
+    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType,
+    Float32Type, Float64Type, Int32Type, Int64Type, Time32MillisecondType, Time64MicrosecondType,
+    Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType,
 };
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, ListArray, MapArray, NullArray, PrimitiveArray,
@@ -260,14 +262,11 @@ impl<'a> ColumnBuilder<'a> {
             Type::TimeMillis => Values::Int(Vec::new(), DataType::Time32(TimeUnit::Millisecond)),
             Type::Long => Values::Long(Vec::new(), DataType::Int64),
             Type::TimeMicros => Values::Long(Vec::new(), DataType::Time64(TimeUnit::Microsecond)),
+            Type::TimeNanos => Values::Long(Vec::new(), DataType::Time64(TimeUnit::Nanosecond)),
+            Type::Duration(unit) => Values::Long(Vec::new(), DataType::Duration(time_unit(*unit))),
             Type::Timestamp { unit, local } => {
-                let unit = match unit {
-                    Unit::Millis => TimeUnit::Millisecond,
-                    Unit::Micros => TimeUnit::Microsecond,
-                    Unit::Nanos => TimeUnit::Nanosecond,
-                };
                 let zone = (!local).then(|| "UTC".into());
-                Values::Long(Vec::new(), DataType::Timestamp(unit, zone))
+                Values::Long(Vec::new(), DataType::Timestamp(time_unit(*unit), zone))
             }
             Type::Float => Values::Float(Vec::new()),
             Type::Double => Values::Double(Vec::new()),
@@ -299,6 +298,15 @@ impl<'a> ColumnBuilder<'a> {
             }
             Type::Union(_) => return Err("a union directly in a union".to_string()),
         })
+    }
+}
+
+fn time_unit(unit: Unit) -> TimeUnit {
+    match unit {
+        Unit::Seconds => TimeUnit::Second,
+        Unit::Millis => TimeUnit::Millisecond,
+        Unit::Micros => TimeUnit::Microsecond,
+        Unit::Nanos => TimeUnit::Nanosecond,
     }
 }
 
@@ -450,19 +458,7 @@ impl Values {
                 DataType::Time32(_) => primitive::<Time32MillisecondType>(values, ty, nulls),
                 _ => primitive::<Int32Type>(values, ty, nulls),
             },
-            Values::Long(values, ty) => match ty {
-                DataType::Time64(_) => primitive::<Time64MicrosecondType>(values, ty, nulls),
-                DataType::Timestamp(TimeUnit::Millisecond, _) => {
-                    primitive::<TimestampMillisecondType>(values, ty, nulls)
-                }
-                DataType::Timestamp(TimeUnit::Microsecond, _) => {
-                    primitive::<TimestampMicrosecondType>(values, ty, nulls)
-                }
-                DataType::Timestamp(_, _) => {
-                    primitive::<TimestampNanosecondType>(values, ty, nulls)
-                }
-                _ => primitive::<Int64Type>(values, ty, nulls),
-            },
+            Values::Long(values, ty) => longs(values, ty, nulls),
             Values::Float(values) => primitive::<Float32Type>(values, &DataType::Float32, nulls),
             Values::Double(values) => primitive::<Float64Type>(values, &DataType::Float64, nulls),
             Values::Decimal128(values, ty, _) => primitive::<Decimal128Type>(values, ty, nulls),
@@ -500,6 +496,27 @@ impl Values {
 
 fn text(error: arrow_schema::ArrowError) -> String {
     error.to_string()
+}
+
+/// Numbers of 64 bits, which can be times.
+fn longs(values: &mut Vec<i64>, ty: &DataType, nulls: Option<NullBuffer>) -> ArrayRef {
+    use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
+    match ty {
+        DataType::Time64(Microsecond) => primitive::<Time64MicrosecondType>(values, ty, nulls),
+        DataType::Time64(_) => primitive::<Time64NanosecondType>(values, ty, nulls),
+        DataType::Timestamp(Millisecond, _) => {
+            primitive::<TimestampMillisecondType>(values, ty, nulls)
+        }
+        DataType::Timestamp(Microsecond, _) => {
+            primitive::<TimestampMicrosecondType>(values, ty, nulls)
+        }
+        DataType::Timestamp(_, _) => primitive::<TimestampNanosecondType>(values, ty, nulls),
+        DataType::Duration(Second) => primitive::<DurationSecondType>(values, ty, nulls),
+        DataType::Duration(Millisecond) => primitive::<DurationMillisecondType>(values, ty, nulls),
+        DataType::Duration(Microsecond) => primitive::<DurationMicrosecondType>(values, ty, nulls),
+        DataType::Duration(Nanosecond) => primitive::<DurationNanosecondType>(values, ty, nulls),
+        _ => primitive::<Int64Type>(values, ty, nulls),
+    }
 }
 
 fn primitive<T: ArrowPrimitiveType>(

@@ -168,6 +168,9 @@ fn getter<'a>(ty: Type, array: &'a dyn Array) -> Result<Get<'a>> {
         (DataType::UInt16, Type::I64 | Type::U64 | Type::F64) => integers!(t::UInt16Type),
         (DataType::UInt32, Type::I64 | Type::U64 | Type::F64) => integers!(t::UInt32Type),
         (DataType::UInt64, Type::I64 | Type::U64 | Type::F64) => integers!(t::UInt64Type),
+        (DataType::Float16, Type::F64) => {
+            of!(array.as_primitive::<t::Float16Type>(), v => Value::F64(v.to_f64()))
+        }
         (DataType::Float32, Type::F64) => {
             of!(array.as_primitive::<t::Float32Type>(), v => Value::F64(v.into()))
         }
@@ -218,7 +221,7 @@ fn integer(ty: Type, value: i128) -> Result<Value> {
     made.ok_or_else(|| format!("{value} does not fit the type {}", ty.name()))
 }
 
-/// Reads dates and timestamps. Fractions of a microsecond are cut off towards the past.
+/// Reads dates and timestamps.
 fn timestamps<'a>(array: &'a dyn Array) -> Option<Get<'a>> {
     macro_rules! micros {
         ($type:ty, $value:ident => $micros:expr) => {{
@@ -226,13 +229,15 @@ fn timestamps<'a>(array: &'a dyn Array) -> Option<Get<'a>> {
             Box::new(move |row| {
                 let $value = i64::from(values.value(row));
                 let micros: Option<i64> = $micros;
-                let micros = micros.ok_or_else(|| "a timestamp is out of range".to_string())?;
-                Ok(Value::Timestamp(micros))
+                micros.map(Value::Timestamp).ok_or_else(|| {
+                    format!("the timestamp {} cannot be kept in microseconds", $value)
+                })
             })
         }};
     }
     Some(match array.data_type() {
         DataType::Date32 => micros!(t::Date32Type, v => v.checked_mul(86_400_000_000)),
+        DataType::Date64 => micros!(t::Date64Type, v => v.checked_mul(1_000)),
         DataType::Timestamp(TimeUnit::Second, _) => {
             micros!(t::TimestampSecondType, v => v.checked_mul(1_000_000))
         }
@@ -243,7 +248,7 @@ fn timestamps<'a>(array: &'a dyn Array) -> Option<Get<'a>> {
             micros!(t::TimestampMicrosecondType, v => Some(v))
         }
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            micros!(t::TimestampNanosecondType, v => Some(v.div_euclid(1_000)))
+            micros!(t::TimestampNanosecondType, v => (v % 1_000 == 0).then_some(v / 1_000))
         }
         _ => return None,
     })
@@ -253,9 +258,30 @@ fn timestamps<'a>(array: &'a dyn Array) -> Option<Get<'a>> {
 mod tests {
     use super::*;
     use arrow_array::builder::StringDictionaryBuilder;
-    use arrow_array::{ArrayRef, Float64Array, NullArray};
+    use arrow_array::{ArrayRef, Date64Array, Float64Array, NullArray, TimestampNanosecondArray};
     use firndb::search::Roles;
     use std::sync::Arc;
+
+    #[test]
+    fn times_keep_all_digits_or_are_refused() {
+        let columns: [(&str, ArrayRef); 2] = [
+            ("nanos", Arc::new(TimestampNanosecondArray::from(vec![-1_000, 1_001]))),
+            ("day", Arc::new(Date64Array::from(vec![86_400_000, i64::MAX]))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let field = |name| Field::new(name, Type::Timestamp, Roles::FULL);
+        let read = |name, row| {
+            let schema = Schema::new([field(name)]).unwrap();
+            let reader = DocumentReader::new(&batch, &schema).unwrap();
+            reader.document(row)
+        };
+        let micros = |name, micros| Ok(Document::new().set(name, Value::Timestamp(micros)));
+        assert_eq!(read("nanos", 0), micros("nanos", -1));
+        assert_eq!(read("day", 0), micros("day", 86_400_000_000));
+        let lost = "field `nanos`: the timestamp 1001 cannot be kept in microseconds";
+        assert_eq!(read("nanos", 1), Err(lost.to_string()));
+        assert!(read("day", 1).is_err());
+    }
 
     #[test]
     fn dictionaries_are_read_and_nulls_and_nan_are_missing_values() {

@@ -31,7 +31,8 @@ pub struct Args {
     /// Make a partition of each value of this field.
     #[arg(long, conflicts_with = "partition", value_name = "FIELD")]
     partition_by: Option<String>,
-    /// Print the inferred schema (TOML); without -o check all rows against it and build nothing.
+    /// Print the schema that all rows fit (TOML); without -o build nothing. With -o and standard
+    /// input, the first 100,000 rows decide.
     #[arg(long, conflicts_with = "schema")]
     infer: bool,
     /// Add partitions to an existing collection; their names must be new.
@@ -59,17 +60,19 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let schema = existing.as_ref().filter(|_| !args.replace && !args.infer);
     let schema = schema.map(|collection| collection.reader().schema().clone());
     let schema = schema.filter(|schema| !schema.fields().is_empty());
+    let schema = match args.infer && args.can_read_twice() {
+        true => Some(Load::infer_all(&args.load.rows)?),
+        false => schema,
+    };
     let mut load = Load::new(&args.load.rows)?;
-    let chosen = load.schema(&args.load, schema.as_ref())?;
+    let mut chosen = load.schema(&args.load, schema.as_ref())?;
+    chosen.inferred |= args.infer;
     if args.infer {
         let mut out = Out::new();
         out.line(chosen.schema.to_toml().trim_end())?;
         out.finish()?;
     }
-    let Some(dir) = &args.output else {
-        load.run(&chosen, &mut |_, _| Ok(()))?;
-        return Ok(());
-    };
+    let Some(dir) = &args.output else { return Ok(()) };
     let parts = Parts::new(&chosen.schema, args.load.rows.memory, dir);
     // Before the folder exists: its name is random, so no other process has it.
     let _temporary = interrupt::temporary(parts.folder());
@@ -79,6 +82,15 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         print(dir, &reader, &report, start, json)?;
     }
     Ok(())
+}
+
+impl Args {
+    /// Whether the rows can be read for the schema, and then again to build: nothing is built, or
+    /// no input is standard input.
+    fn can_read_twice(&self) -> bool {
+        let mut inputs = self.load.rows.inputs.iter();
+        self.output.is_none() || inputs.all(|path| path.as_os_str() != "-")
+    }
 }
 
 /// Opens the collection in `dir`; `None` if there is none. An error if there is one and the

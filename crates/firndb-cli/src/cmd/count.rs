@@ -1,6 +1,6 @@
 //! `firn search count`: how many documents satisfy a condition.
 
-use super::{filter_of, open};
+use super::{QueryFile, filter_of, open};
 use crate::failure::Result;
 use crate::output::Out;
 use serde_json::json;
@@ -17,11 +17,13 @@ pub struct Args {
     /// The condition. Empty: all documents.
     #[arg(allow_negative_numbers = true)]
     filter: Vec<String>,
+    #[command(flatten)]
+    from: QueryFile,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let reader = open(&args.dir)?;
-    let filter = filter_of(&args.filter.join(" "), reader.schema())?;
+    let filter = filter_of(&args.from.text(&args.filter)?, reader.schema())?;
     let count = reader.count(&filter)?;
     let mut out = Out::new();
     if json {

@@ -1,6 +1,6 @@
 //! `firn search explain`: the plan of a query and what running it touched.
 
-use super::{open, query_of};
+use super::{QueryFile, open, query_of};
 use crate::failure::Result;
 use crate::output::Out;
 use firndb_ingest::results::explain_to_json;
@@ -17,11 +17,13 @@ pub struct Args {
     /// The query, as for `firn search query`.
     #[arg(allow_negative_numbers = true)]
     query: Vec<String>,
+    #[command(flatten)]
+    from: QueryFile,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let reader = open(&args.dir)?;
-    let query = query_of(&args.query.join(" "), reader.schema())?;
+    let query = query_of(&args.from.text(&args.query)?, reader.schema())?;
     let explain = reader.explain(&query)?;
     let mut out = Out::new();
     if json {

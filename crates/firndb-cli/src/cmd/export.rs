@@ -1,7 +1,7 @@
 //! `firn search export`: writes documents into a file that `firn search build` reads back.
 
 use super::formats::{Exported, FileFormat, Target};
-use super::{open, query_of};
+use super::{QueryFile, open, query_of};
 use crate::failure::Result;
 use crate::output::{plural, report_export};
 use firndb::Error;
@@ -27,6 +27,8 @@ pub struct Args {
     #[arg(allow_negative_numbers = true)]
     query: Vec<String>,
     #[command(flatten)]
+    from: QueryFile,
+    #[command(flatten)]
     target: Target,
     /// Write these fields only (default: all that can be read back).
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
@@ -46,14 +48,17 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     let format = args.target.check()?;
     let reader = open(&args.dir)?;
-    let query = query_of(&args.query.join(" "), reader.schema())?;
+    let query = query_of(&args.from.text(&args.query)?, reader.schema())?;
     let all: Vec<String> = readable(reader.schema()).map(str::to_string).collect();
     let fields = args.fields.clone().unwrap_or(all);
     let Exported { counts: documents, file_bytes } = args.target.write(|sink, bar| {
         let name = args.target.path();
         let mut writer = match args.payload {
             true => Documents::payloads(sink, name),
-            false => Documents::new(sink, name, &reader, format, &fields, args.separator)?,
+            false => {
+                let form = Form { format, separator: args.separator, exact: true };
+                Documents::new(sink, name, &reader, form, &fields)?
+            }
         };
         let (mut documents, mut result) = (0, Ok(()));
         reader.for_each(&query, |hit| {
@@ -72,6 +77,15 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 
 /// Documents per record batch.
 const ROWS: usize = 8192;
+
+/// How documents are written.
+pub struct Form {
+    pub format: FileFormat,
+    /// Separates the values of a multi-valued field in CSV and TSV.
+    pub separator: char,
+    /// Refuses documents that a build would not read back.
+    pub exact: bool,
+}
 
 /// Writes one document after the other.
 pub struct Documents<W: Write + Send> {
@@ -92,15 +106,19 @@ impl<W: Write + Send> Documents<W> {
         out: W,
         name: &Path,
         reader: &Reader,
-        format: FileFormat,
+        Form { format, separator, exact }: Form,
         fields: &[String],
-        separator: char,
     ) -> firndb::Result<Documents<W>> {
         let to = match format {
             FileFormat::Jsonl => To::Jsonl(out),
             FileFormat::Csv | FileFormat::Tsv => {
                 let format = if format == FileFormat::Csv { Format::Csv } else { Format::Tsv };
-                To::Delimited(RowWriter::new(out, name, format, fields)?.separator(separator))
+                let multi = reader.schema().fields().iter().filter(|field| field.multi);
+                let writer = RowWriter::new(out, name, format, fields)?
+                    .multi(multi.map(|field| field.name.as_str()))
+                    .separator(separator)
+                    .exact(exact);
+                To::Delimited(writer)
             }
             FileFormat::Parquet | FileFormat::Arrow | FileFormat::Avro => {
                 let schema = hits_to_batch(reader, &[], fields)?.schema();

@@ -1,6 +1,6 @@
 //! `firn search facets`: counts the most frequent values of fields among matching documents.
 
-use super::{filter_of, open};
+use super::{QueryFile, filter_of, open};
 use crate::failure::Result;
 use crate::output::{Grid, Out, plural, thousands, to_text};
 use firndb::search::{Facet, FacetCounts};
@@ -18,6 +18,8 @@ pub struct Args {
     /// The condition. Empty: all documents.
     #[arg(allow_negative_numbers = true)]
     filter: Vec<String>,
+    #[command(flatten)]
+    from: QueryFile,
     /// The fields whose values are counted.
     #[arg(long, value_delimiter = ',', required = true, value_name = "A,B")]
     by: Vec<String>,
@@ -32,7 +34,7 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let reader = open(&args.dir)?;
-    let filter = filter_of(&args.filter.join(" "), reader.schema())?;
+    let filter = filter_of(&args.from.text(&args.filter)?, reader.schema())?;
     let facet = |field: &String| {
         let mut facet = Facet::new(field).top(args.top);
         facet.disjunctive = args.disjunctive;

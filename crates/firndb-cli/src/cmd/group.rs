@@ -1,6 +1,6 @@
 //! `firn search group`: groups documents by one or two fields and aggregates others.
 
-use super::{filter_of, open};
+use super::{QueryFile, filter_of, open};
 use crate::failure::Result;
 use crate::output::{Grid, Out, decimal, number_to_text, plural, thousands, to_text};
 use firndb::search::{Group, GroupBy, Value};
@@ -18,6 +18,8 @@ pub struct Args {
     /// The condition. Empty: all documents.
     #[arg(allow_negative_numbers = true)]
     filter: Vec<String>,
+    #[command(flatten)]
+    from: QueryFile,
     /// One or two fields to group by.
     #[arg(long, value_delimiter = ',', required = true, value_name = "A[,B]")]
     by: Vec<String>,
@@ -31,7 +33,7 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let reader = open(&args.dir)?;
-    let filter = filter_of(&args.filter.join(" "), reader.schema())?;
+    let filter = filter_of(&args.from.text(&args.filter)?, reader.schema())?;
     let by = GroupBy::new(args.by.clone()).aggregates(args.agg.clone());
     let mut groups = reader.group_by(&filter, &by)?;
     let all = groups.len() as u64;

@@ -2,9 +2,9 @@
 
 use crate::output::{Out, from_hex};
 use firndb::{Error, Result};
-use firndb_ingest::{Input, Progress};
+use firndb_ingest::{Input, NO_DIGITS, Progress, read_error};
 use std::ffi::OsStr;
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -50,15 +50,19 @@ impl KeyForm {
 #[derive(clap::Args)]
 pub struct KeyLines {
     /// A file with one key per line, or `-` for standard input; .gz and .zst are decompressed.
+    /// Empty lines are skipped.
     #[arg(default_value = "-", value_name = "KEYS")]
     keys: PathBuf,
-    /// The keys are given in hexadecimal digits, two per byte.
+    /// The keys are given in hexadecimal digits, two per byte; the empty key is `0x`.
     #[arg(long)]
     hex: bool,
     /// Separator of key and value; \t, \n, \0, \\ and \xHH are understood.
     #[arg(short, long, default_value = "\\t", value_name = "TEXT", value_parser = unescape)]
     separator: std::vec::Vec<u8>,
 }
+
+/// Maximum number of bytes of a line.
+const MAX_LINE: u64 = 1 << 20;
 
 /// Keys looked up per batch.
 const AT_ONCE: usize = 4096;
@@ -77,14 +81,24 @@ impl KeyLines {
             keys.clear();
             while keys.len() < AT_ONCE {
                 let mut line = Vec::new();
-                let read = lines.read_until(b'\n', &mut line);
-                if read.map_err(|e| Error::io("read", input.name().as_ref(), e))? == 0 {
+                let read = lines.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
+                let read = read.map_err(|e| read_error(&input.name(), e))?;
+                if read == 0 {
                     break;
                 }
                 read_lines += 1;
+                if read as u64 == MAX_LINE {
+                    let place = format!("{}:{read_lines}", input.name());
+                    let message = "the line is longer than 1 MiB, and a key has at most 64 KiB";
+                    return Err(Error::invalid(format!("{place}: {message}")));
+                }
                 let text = line.strip_suffix(b"\n").unwrap_or(&line);
                 let text = text.strip_suffix(b"\r").unwrap_or(text);
+                if text.is_empty() {
+                    continue;
+                }
                 keys.push(match self.hex {
+                    true if text == NO_DIGITS => Vec::new(),
                     true => from_hex(&String::from_utf8_lossy(text)).map_err(|e| {
                         Error::invalid(format!("{}:{read_lines}: {}", input.name(), e.message()))
                     })?,

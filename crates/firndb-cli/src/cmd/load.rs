@@ -1,14 +1,15 @@
 //! Reads rows of files into documents: shared by `build`, `replace` and `index apply`.
 
+use super::dialect::DialectArgs;
 use crate::failure::{Failure, Result, say};
 use crate::output::{plural, thousands};
 use clap::ValueEnum;
 use firndb::search::{Document, Payload, Schema, parse_order};
 use firndb::{Error, ErrorKind};
 use firndb_ingest::{
-    BadRow, BytesFormat, DataFiles, Format, Input, PayloadSource, Progress, READER_THREAD,
-    RecordOptions, RecordReader, Row, RowOptions, Rows, Typer, TyperOptions, expand,
-    parse_delimiter,
+    BadRow, BytesFormat, DataFiles, Format, Inference, Input, PayloadSource, Progress,
+    READER_THREAD, RecordOptions, RecordReader, Row, RowOptions, Rows, Typer, TyperOptions, expand,
+    in_parser,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Display;
@@ -48,16 +49,16 @@ pub struct RowArgs {
     /// Format of the rows; auto goes by the file's name, then by its first bytes.
     #[arg(help_heading = READING, long, value_enum, default_value_t)]
     pub format: RowFormat,
-    /// Column separator of CSV and TSV, for example ';' or '\t' (default: by the format).
-    #[arg(help_heading = READING, long, value_name = "CHAR", value_parser = parse_delimiter)]
-    pub delimiter: Option<u8>,
+    #[command(flatten)]
+    pub dialect: DialectArgs,
     /// What to do about a row that does not fit the schema.
     #[arg(help_heading = READING, long, value_enum, default_value_t)]
     pub on_error: OnError,
     /// Payload of a document, returned unchanged: the row as JSON, nothing, or one column.
     #[arg(help_heading = READING, long, default_value = "row", value_name = "row|none|COLUMN")]
     pub payload: String,
-    /// Text that stands for "no value", in addition to the empty text (may be given several times).
+    /// Text that stands for "no value" (may be given several times); nothing between two delimiters
+    /// always does.
     #[arg(help_heading = READING, long, value_name = "TEXT")]
     pub null: Vec<String>,
     /// Separator of the values of a multi-valued field in CSV.
@@ -195,11 +196,13 @@ pub struct Load<'a> {
 impl<'a> Load<'a> {
     /// Finds the inputs. Reads no rows yet.
     pub fn new(args: &'a RowArgs) -> Result<Load<'a>> {
+        quiet_parsers();
         let inputs = expand(&args.inputs, DataFiles::Rows)?;
         let sizes: Option<Vec<u64>> = inputs.iter().map(|input| input.size()).collect();
         let bar = progress_bar(sizes.map(|sizes| sizes.iter().sum()));
-        let options = RowOptions::default().format(args.format.into()).delimiter(args.delimiter);
-        let rows = Rows::new(inputs, options.progress(advance(&bar)));
+        let options = RowOptions::default().format(args.format.into());
+        let rows =
+            Rows::new(inputs, options.dialect(args.dialect.dialect()).progress(advance(&bar)));
         Ok(Load { args, rows, bar })
     }
 
@@ -222,10 +225,23 @@ impl<'a> Load<'a> {
 
     fn infer(&mut self) -> Result<Schema> {
         let schema = self.rows.infer_schema(SAMPLE, &self.args.null)?;
-        Ok(match self.payload() {
-            PayloadSource::None => schema,
-            _ => schema.payload(Payload::Zstd { level: 3, dictionary: false }),
-        })
+        Ok(with_payload(schema, &self.payload()))
+    }
+
+    /// Infers the schema from all rows.
+    pub fn infer_all(args: &RowArgs) -> Result<Schema> {
+        let mut inference = Inference::new(&args.null);
+        let load = Load::new(args)?;
+        let payload = load.payload();
+        load.each(&mut |row| {
+            inference.add(row);
+            Ok(())
+        })?;
+        let schema = inference.finish(true)?;
+        match schema.fields().is_empty() {
+            true => Err(Error::invalid("there are no rows to infer a schema from").into()),
+            false => Ok(with_payload(schema, &payload)),
+        }
     }
 
     fn payload(&self) -> PayloadSource {
@@ -285,6 +301,14 @@ impl<'a> Load<'a> {
         report.skipped = bad_rows.skipped;
         bad_rows.print(report.rows);
         Ok(report)
+    }
+}
+
+/// A schema that compresses payloads, if documents have them.
+fn with_payload(schema: Schema, payload: &PayloadSource) -> Schema {
+    match payload {
+        PayloadSource::None => schema,
+        _ => schema.payload(Payload::Zstd { level: 3, dictionary: false }),
     }
 }
 
@@ -441,19 +465,24 @@ pub fn progress_bar(bytes: Option<u64>) -> ProgressBar {
     bar
 }
 
-/// Reads records. Panics of third-party parsers on damaged files are reported as errors of these
-/// files, so the panic hook does not print them.
+/// Reads records.
 pub fn read_records(inputs: &[Input], options: RecordOptions) -> firndb::Result<RecordReader> {
+    quiet_parsers();
+    RecordReader::new(inputs, options)
+}
+
+/// Panics of third-party parsers on damaged files are reported as errors of these files, so the
+/// panic hook does not print them.
+fn quiet_parsers() {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let usual = take_hook();
         set_hook(Box::new(move |panic| {
-            if std::thread::current().name() != Some(READER_THREAD) {
+            if std::thread::current().name() != Some(READER_THREAD) && !in_parser() {
                 usual(panic);
             }
         }));
     });
-    RecordReader::new(inputs, options)
 }
 
 /// A callback that advances the bar by the bytes read.

@@ -7,6 +7,7 @@ pub mod completions;
 pub mod count;
 pub mod demo;
 pub mod detect;
+pub mod dialect;
 pub mod explain;
 pub mod export;
 pub mod external;
@@ -35,7 +36,7 @@ use crate::kinds::{Kind, explain, kind_of};
 use clap::Subcommand;
 use firndb::search::{Collection, Filter, Query, Reader, Schema, parse_filter, parse_query};
 use firndb::{Error, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Commands on collections.
 #[derive(Subcommand)]
@@ -118,6 +119,36 @@ pub const COLLECTION: &str = "collection";
 /// Opens a collection.
 pub fn open_collection(dir: &Path) -> firndb::Result<Collection> {
     Collection::open(dir).map_err(|e| explain(e, dir, &[Kind::Collection]))
+}
+
+/// A query or a condition in a file.
+#[derive(clap::Args)]
+pub struct QueryFile {
+    /// Read the query or the condition from this file, or from standard input if it is `-`: the
+    /// arguments of a command have a limited size.
+    #[arg(long, value_name = "FILE")]
+    query_file: Option<PathBuf>,
+}
+
+impl QueryFile {
+    /// The text in the file, else in the arguments.
+    pub fn text(&self, words: &[String]) -> firndb::Result<String> {
+        let Some(path) = &self.query_file else { return Ok(words.join(" ")) };
+        if !words.is_empty() {
+            let message = "the query is in the arguments and in --query-file; leave one out";
+            return Err(Error::invalid(message));
+        }
+        let text = match path.as_os_str() == "-" {
+            true => std::io::read_to_string(std::io::stdin()),
+            false => std::fs::read_to_string(path),
+        };
+        text.map(|text| text.trim().to_string()).map_err(|e| match e.kind() {
+            std::io::ErrorKind::InvalidData => {
+                Error::invalid("the query is not valid UTF-8").in_file(path)
+            }
+            _ => Error::io("read", path, e),
+        })
+    }
 }
 
 /// Parses a query; an empty text matches every document.

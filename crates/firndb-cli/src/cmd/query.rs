@@ -1,6 +1,6 @@
 //! `firn search query`: prints matching documents in an order, one page at a time.
 
-use super::{open, query_of};
+use super::{QueryFile, open, query_of};
 use crate::failure::Result;
 use crate::output::{Grid, Out, plural, terminal_width, thousands, time, to_text};
 use firndb::search::{Hit, Page, PageToken, Query, Reader};
@@ -24,6 +24,8 @@ pub struct Args {
     /// documents.
     #[arg(allow_negative_numbers = true)]
     query: Vec<String>,
+    #[command(flatten)]
+    from: QueryFile,
     /// Show only these fields.
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
     fields: Option<Vec<String>>,
@@ -82,7 +84,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 }
 
 fn build_query(args: &Args, reader: &Reader) -> Result<Query> {
-    let mut query = query_of(&args.query.join(" "), reader.schema())?;
+    let mut query = query_of(&args.from.text(&args.query)?, reader.schema())?;
     query.limit = if args.all { None } else { args.limit.or(query.limit).or(Some(PAGE)) };
     query.count = args.count;
     if let Some(token) = &args.after {

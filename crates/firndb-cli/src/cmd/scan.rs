@@ -1,8 +1,8 @@
 //! `firn search scan`: prints documents as CSV, TSV or JSON lines.
 
-use super::export::Documents;
+use super::export::{self, Documents};
 use super::formats::FileFormat;
-use super::{open, query_of};
+use super::{QueryFile, open, query_of};
 use crate::failure::Result;
 use crate::output::{Out, STDOUT};
 use clap::ValueEnum;
@@ -23,6 +23,8 @@ pub struct Args {
     /// The query: [CONDITION] [order by ...] [skip N] [limit N]. Empty: all documents.
     #[arg(allow_negative_numbers = true)]
     pub query: Vec<String>,
+    #[command(flatten)]
+    pub from: QueryFile,
     /// Maximum number of documents printed.
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
@@ -54,7 +56,7 @@ pub enum Form {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let reader = open(&args.dir)?;
-    let mut query = query_of(&args.query.join(" "), reader.schema())?;
+    let mut query = query_of(&args.from.text(&args.query)?, reader.schema())?;
     query.limit = args.limit.or(query.limit);
     let all: Vec<String> = readable(reader.schema()).map(str::to_string).collect();
     let fields = args.fields.clone().unwrap_or(all);
@@ -67,7 +69,10 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let (out, name) = (Out::new(), STDOUT.as_ref());
     let mut writer = match args.payload {
         true => Documents::payloads(out, name),
-        false => Documents::new(out, name, &reader, format, &fields, args.separator)?,
+        false => {
+            let form = export::Form { format, separator: args.separator, exact: false };
+            Documents::new(out, name, &reader, form, &fields)?
+        }
     };
     let mut result = Ok(());
     reader.for_each(&query, |hit| {

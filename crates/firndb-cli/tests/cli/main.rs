@@ -5,7 +5,9 @@ mod build;
 mod catalog;
 mod catalog_proof;
 mod change;
+mod columnar_trips;
 mod demo;
+mod dialects;
 mod exports;
 mod external;
 mod hints;
@@ -14,6 +16,7 @@ mod log;
 mod query;
 #[cfg(feature = "remote")]
 mod remote;
+mod round_trips;
 mod shapes;
 mod signals;
 mod table;

@@ -1,15 +1,17 @@
 //! Rows of record batches. Structs and maps become columns named `outer.inner`, as objects of JSON
-//! lines do; lists of scalars become lists.
+//! lines do; lists of scalars become lists, and other lists JSON.
 
-use crate::parse::columnar::{Batches, ipc_error};
+use crate::parse::columnar::Batches;
 use crate::parse::json_lines::number;
 use crate::row::{BadRow, Position, RawValue, ReadRows, Row, RowResult};
 use arrow_array::cast::AsArray;
 use arrow_array::types as t;
 use arrow_array::{Array, ArrowPrimitiveType, RecordBatch};
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, Field, TimeUnit};
 use firndb::Result;
 use firndb::search::timestamp_to_text;
+use firndb_arrow::avro::Decoder;
+use firndb_arrow::column::{avro_type, encoder};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,7 +47,7 @@ impl BatchRows {
         let (batch, from) = match self.batch.take() {
             Some(batch) => batch,
             None => match self.batches.next() {
-                Some(batch) => (batch.map_err(|e| ipc_error(&self.file, &e))?, 0),
+                Some(batch) => (batch?, 0),
                 None => return Ok(false),
             },
         };
@@ -176,6 +178,7 @@ fn get<'a>(array: &'a dyn Array) -> std::result::Result<Get<'a>, String> {
             let (keys, get) = (dictionary.normalized_keys(), get(dictionary.values().as_ref())?);
             Box::new(move |row| get(keys[row]))
         }
+        ty if has_nested(ty) => nested(array)?,
         DataType::List(_) => {
             let lists = array.as_list::<i32>();
             let offsets = lists.value_offsets();
@@ -195,6 +198,31 @@ fn get<'a>(array: &'a dyn Array) -> std::result::Result<Get<'a>, String> {
     })
 }
 
+/// Whether values of a type are more than scalars and lists of scalars.
+fn has_nested(ty: &DataType) -> bool {
+    match ty {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            item.data_type().is_nested()
+        }
+        DataType::Struct(_) | DataType::Map(..) => true,
+        _ => false,
+    }
+}
+
+/// Values that no field can hold, as JSON.
+fn nested<'a>(array: &'a dyn Array) -> std::result::Result<Get<'a>, String> {
+    let ty = array.data_type();
+    let column = Field::new("item", ty.clone(), true);
+    let avro = avro_type(&column, "Row", &mut vec!["Row".to_string()]);
+    let avro = avro.map_err(|_| format!("a field cannot hold the type {ty}"))?;
+    let (decoder, write) = (Decoder::new(&avro.to_json().to_string())?, encoder(array, true)?);
+    Ok(Box::new(move |row| {
+        let mut bytes = Vec::new();
+        write(row, &mut bytes)?;
+        decoder.json(&bytes).map(|json| RawValue::Nested(json.to_string()))
+    }))
+}
+
 fn float<'a, T: ArrowPrimitiveType>(
     array: &'a dyn Array,
     convert: impl Fn(T::Native) -> f64 + 'a,
@@ -210,15 +238,31 @@ fn list<'a>(
     items: &'a dyn Array,
     range: impl Fn(usize) -> Range<usize> + 'a,
 ) -> std::result::Result<Get<'a>, String> {
-    if items.data_type().is_nested() {
-        return Err("a list may hold texts, numbers and booleans only".to_string());
-    }
     let (get, nulls) = (get(items)?, items.logical_nulls());
     let is_null = move |item| nulls.as_ref().is_some_and(|nulls| nulls.is_null(item));
     Ok(Box::new(move |row| {
         let items = range(row).filter(|item| !is_null(*item)).map(&get);
         Ok(RawValue::List(items.collect::<std::result::Result<_, _>>()?))
     }))
+}
+
+/// A decimal as a number, if that keeps all of its digits.
+fn decimal(text: String) -> std::result::Result<RawValue, String> {
+    let parsed = text.parse::<serde_json::Number>();
+    let parsed = parsed.map_err(|e| format!("the decimal {text}: {e}"))?;
+    Ok(match number(&parsed) {
+        RawValue::Float(value) => {
+            let digits = match text.contains('.') {
+                true => text.trim_end_matches('0').trim_end_matches('.'),
+                false => &text,
+            };
+            match value.to_string() == digits {
+                true => RawValue::Float(value),
+                false => RawValue::Large(text),
+            }
+        }
+        value => value,
+    })
 }
 
 fn numbers<'a>(array: &'a dyn Array) -> std::result::Result<Get<'a>, String> {
@@ -231,11 +275,7 @@ fn numbers<'a>(array: &'a dyn Array) -> std::result::Result<Get<'a>, String> {
     macro_rules! decimal {
         ($type:ty) => {{
             let values = array.as_primitive::<$type>();
-            Box::new(move |row| {
-                let text = values.value_as_string(row);
-                let parsed = text.parse::<serde_json::Number>();
-                parsed.map(|v| number(&v)).map_err(|e| format!("the decimal {text}: {e}"))
-            })
+            Box::new(move |row| decimal(values.value_as_string(row)))
         }};
     }
     Ok(match array.data_type() {
@@ -315,14 +355,17 @@ fn timestamp(value: i64, per_second: i64) -> std::result::Result<RawValue, Strin
 
 #[cfg(test)]
 mod tests {
+    use super::decimal;
     use crate::write::BatchWriter;
     use crate::{Format, RawValue, Row, RowOptions, Rows, infer};
     use arrow_array::builder::{ListBuilder, StringDictionaryBuilder};
     use arrow_array::types::Int32Type;
     use arrow_array::{
-        ArrayRef, BinaryArray, Decimal128Array, Float32Array, Int64Array, RecordBatch, StructArray,
-        TimestampMicrosecondArray, TimestampNanosecondArray, UInt64Array,
+        Array, ArrayRef, BinaryArray, Decimal128Array, Float32Array, Int64Array, ListArray,
+        RecordBatch, StructArray, TimestampMicrosecondArray, TimestampNanosecondArray, UInt64Array,
     };
+    use arrow_buffer::OffsetBuffer;
+    use arrow_schema::Field;
     use firndb::search::Type;
     use std::sync::Arc;
 
@@ -386,6 +429,35 @@ mod tests {
             let all = [int, int, Type::String, float, float, time, Type::Bytes];
             assert_eq!(types, all, "{format:?}");
         }
+    }
+
+    #[test]
+    fn decimals_keep_all_digits() {
+        let of = |text: &str| decimal(text.to_string()).unwrap();
+        for (text, value) in [("12.340", 12.34), ("0.00", 0.0), ("-0.05", -0.05), ("100.0", 100.0)]
+        {
+            assert_eq!(of(text), RawValue::Float(value), "{text}");
+        }
+        assert_eq!(of("100"), RawValue::Int(100));
+        for text in ["1234567890123456789.12", "0.12345678901234567890", "123456789012345678901"] {
+            assert_eq!(of(text), RawValue::Large(text.to_string()), "{text}");
+        }
+    }
+
+    #[test]
+    fn nested_lists_are_json() {
+        let inner: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        let structs = StructArray::try_from(vec![("x", inner)]).unwrap();
+        let item = Arc::new(Field::new("item", structs.data_type().clone(), true));
+        let offsets = OffsetBuffer::from_lengths([2, 0]);
+        let lists = ListArray::new(item, offsets, Arc::new(structs), None);
+        let ids: ArrayRef = Arc::new(Int64Array::from(vec![7, 8]));
+        let batch = RecordBatch::try_from_iter([("id", ids), ("l", Arc::new(lists) as ArrayRef)]);
+        let rows = rows(Format::Parquet, &batch.unwrap());
+        assert_eq!(rows[0].get("l"), Some(&RawValue::Nested(r#"[{"x":1},{"x":2}]"#.into())));
+        assert_eq!(rows[1].get("l"), Some(&RawValue::Nested("[]".into())));
+        let schema = infer(rows.iter(), &[], true).unwrap();
+        assert_eq!(schema.fields().len(), 1);
     }
 
     #[test]

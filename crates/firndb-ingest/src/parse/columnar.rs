@@ -1,139 +1,218 @@
 //! Opens files of typed columns: Parquet, Arrow IPC and Avro.
 
 use crate::format::Format;
+use crate::guard::guard;
+use crate::input::{GivenBatches, read_error};
 use crate::parse::avro::AvroBatches;
 use crate::parse::ipc;
+use crate::parse::parquet_file::ParquetFile;
 use arrow_array::RecordBatch;
-use arrow_ipc::reader::FileReader;
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, Field, SchemaRef};
 use firndb::{Error, Result};
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
-};
-use parquet::basic::Type as Physical;
-use parquet::errors::ParquetError;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
-use std::sync::Arc;
 
-/// The batches of an input of typed columns.
-pub(crate) type Batches = Box<dyn Iterator<Item = ArrowResult> + Send>;
+/// A batch, or the reason why it cannot be read.
+pub(crate) type BatchResult = std::result::Result<RecordBatch, ArrowError>;
 
-pub(crate) type ArrowResult = std::result::Result<RecordBatch, ArrowError>;
+/// An open input of typed columns.
+pub(crate) struct Columns {
+    pub(crate) schema: SchemaRef,
+    /// Columns that cannot be read. They may be absent from the schema.
+    pub(crate) refused: Vec<Refused>,
+    name: String,
+    source: Source,
+}
 
-/// Opens an input of typed columns with all of its columns. `path` is that of a file, `reader`
-/// yields its bytes.
-pub(crate) fn open_batches(
-    format: Format,
-    path: Option<&Path>,
-    reader: Box<dyn BufRead + Send>,
+/// A column that cannot be read.
+pub(crate) struct Refused {
+    pub(crate) column: String,
+    pub(crate) reason: String,
+    /// It lacks only a group that has no fields, and so no values.
+    pub(crate) is_empty_group: bool,
+}
+
+enum Source {
+    Parquet(Box<ParquetFile>),
+    File(Box<ipc::File<BufReader<File>>>),
+    Stream(Box<ipc::Stream>),
+    Avro(Box<AvroBatches>),
+    Given(GivenBatches),
+}
+
+impl Columns {
+    /// Opens an input. `path` is that of a file, `reader` yields its bytes.
+    pub(crate) fn open(
+        format: Format,
+        path: Option<&Path>,
+        reader: Box<dyn BufRead + Send>,
+        name: &str,
+        batch_rows: usize,
+    ) -> Result<Columns> {
+        let refused = Vec::new();
+        let (schema, source) = match format {
+            Format::Parquet => return Columns::parquet(path, name, batch_rows),
+            Format::Arrow => {
+                let file =
+                    path.map(|path| File::open(path).map_err(|e| Error::io("open", path, e)));
+                let file = file.transpose()?;
+                named(name, ANY, || {
+                    if let Some(file) = file.map_or(Ok(None), ipc::open_file)? {
+                        return Ok((file.schema().clone(), Source::File(Box::new(file))));
+                    }
+                    let stream = ipc::Stream::open(reader)?;
+                    Ok((stream.schema().clone(), Source::Stream(Box::new(stream))))
+                })?
+            }
+            Format::Avro => named(name, ANY, || {
+                let opened = AvroBatches::open(reader, batch_rows);
+                opened.map(|(batches, schema)| (schema, Source::Avro(Box::new(batches))))
+            })?,
+            other => {
+                let other = other.name();
+                return Err(Error::invalid(format!("{name}: {other} has no columns with types")));
+            }
+        };
+        Ok(Columns { schema, refused, name: name.to_string(), source })
+    }
+
+    /// Opens a Parquet file. Its metadata is at its end, so it must be a file.
+    fn parquet(path: Option<&Path>, name: &str, batch_rows: usize) -> Result<Columns> {
+        let Some(path) = path else {
+            let message = "Parquet cannot be read from standard input; name the file";
+            return Err(Error::invalid(message));
+        };
+        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+        let mut file = named(name, PARQUET, || {
+            ParquetFile::open(file, batch_rows).map_err(ArrowError::ParseError)
+        })?;
+        let (schema, refused) = (file.schema().clone(), std::mem::take(&mut file.refused));
+        Ok(Columns {
+            schema,
+            refused,
+            name: name.to_string(),
+            source: Source::Parquet(Box::new(file)),
+        })
+    }
+
+    /// Record batches that a caller passes.
+    pub(crate) fn given(schema: SchemaRef, batches: GivenBatches, name: &str) -> Columns {
+        let source = Source::Given(batches);
+        Columns { schema, refused: Vec::new(), name: name.to_string(), source }
+    }
+
+    /// The error for a column that cannot be read.
+    pub(crate) fn refuse(&self, Refused { column, reason, .. }: &Refused) -> Error {
+        Error::invalid(format!("{}: column `{column}`: {reason}", self.name))
+    }
+
+    /// The batches with all columns of the schema. Groups without fields are left out.
+    pub(crate) fn all(self) -> Result<Batches> {
+        if let Some(refused) = self.refused.iter().find(|refused| !refused.is_empty_group) {
+            return Err(self.refuse(refused));
+        }
+        let columns: Vec<usize> = (0..self.schema.fields().len()).collect();
+        self.batches(columns)
+    }
+
+    /// The batches with some columns, whose indexes are in ascending order.
+    pub(crate) fn batches(self, columns: Vec<usize>) -> Result<Batches> {
+        let Columns { schema, name, source, .. } = self;
+        let mut what = ANY;
+        let some = (columns.len() < schema.fields().len()).then_some(columns.clone());
+        let (batches, bytes): (Box<dyn Iterator<Item = BatchResult> + Send>, u64) = match source {
+            Source::Parquet(file) => {
+                let bytes = file.bytes_per_batch();
+                what = PARQUET;
+                let batches =
+                    named(&name, what, || file.batches(columns).map_err(ArrowError::ParseError))?;
+                (Box::new(batches.map(|batch| batch.map_err(ArrowError::ParseError))), bytes)
+            }
+            Source::File(mut file) => {
+                let bytes = file.bytes_per_batch();
+                let next = move || file.next_batch(some.as_deref()).transpose();
+                (Box::new(std::iter::from_fn(next)), bytes)
+            }
+            Source::Stream(mut stream) => {
+                let next = move || stream.next_batch(some.as_deref()).transpose();
+                (Box::new(std::iter::from_fn(next)), 0)
+            }
+            Source::Avro(batches) => (Box::new(projected(batches, some)), 0),
+            Source::Given(batches) => (Box::new(projected(batches, some)), 0),
+        };
+        Ok(Batches { batches, name, what, bytes, ended: false })
+    }
+}
+
+/// The batches of an input. An error ends them.
+pub(crate) struct Batches {
+    batches: Box<dyn Iterator<Item = BatchResult> + Send>,
+    name: String,
+    what: &'static str,
+    /// Bytes of the input by which a batch advances; 0 if reading them is counted.
+    pub(crate) bytes: u64,
+    ended: bool,
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        if self.ended {
+            return None;
+        }
+        let next = named(&self.name, self.what, || self.batches.next().transpose()).transpose();
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+/// What failed, in messages.
+const ANY: &str = "the columns cannot be read";
+const PARQUET: &str = "this Parquet file cannot be read";
+
+/// Calls a parser. Errors name the input.
+fn named<T>(
     name: &str,
-    batch_rows: usize,
-) -> Result<(SchemaRef, Batches)> {
-    let fail = |e: ArrowError| ipc_error(name, &e);
-    Ok(match format {
-        Format::Parquet => {
-            let builder = open_parquet(path, name)?;
-            let schema = builder.schema().clone();
-            let batches = builder.with_batch_size(batch_rows).build();
-            let batches = batches.map_err(|e| parquet_error(name, &e))?;
-            (schema, Box::new(batches))
-        }
-        Format::Arrow => match arrow_file(path)? {
-            Some((mut file, bytes)) => {
-                ipc::check_file(&mut file, bytes).map_err(fail)?;
-                let batches = FileReader::try_new(file, None).map_err(fail)?;
-                (batches.schema(), Box::new(batches))
-            }
-            None => {
-                let (batches, schema) = ipc::Stream::open(reader).map_err(fail)?;
-                (schema, Box::new(batches))
-            }
-        },
-        Format::Avro => {
-            let (batches, schema) = AvroBatches::open(reader, batch_rows).map_err(fail)?;
-            (schema, Box::new(batches))
-        }
-        other => {
-            let other = other.name();
-            return Err(Error::invalid(format!("{name}: {other} has no columns with types")));
-        }
+    what: &str,
+    parse: impl FnOnce() -> std::result::Result<T, ArrowError>,
+) -> Result<T> {
+    let parsed = guard(parse).unwrap_or_else(|panic| Err(ArrowError::ParseError(panic)));
+    parsed.map_err(|error| match error {
+        // Where the bytes end too early, the file is damaged.
+        ArrowError::IoError(_, e) if e.kind() != ErrorKind::UnexpectedEof => read_error(name, e),
+        error => Error::invalid(format!("{name}: {what}: {}", explain(&error))),
     })
 }
 
-/// Opens a Parquet file. Its metadata is at its end, so it must be a file.
-pub(crate) fn open_parquet(
-    path: Option<&Path>,
-    name: &str,
-) -> Result<ParquetRecordBatchReaderBuilder<File>> {
-    let Some(path) = path else {
-        let message = "Parquet cannot be read from standard input; name the file";
-        return Err(Error::invalid(message));
+/// Some columns of batches; all without `columns`.
+fn projected(
+    batches: impl Iterator<Item = BatchResult> + Send,
+    columns: Option<Vec<usize>>,
+) -> impl Iterator<Item = BatchResult> + Send {
+    batches.map(move |batch| match &columns {
+        Some(columns) => batch?.project(columns),
+        None => batch,
+    })
+}
+
+/// The reason of an error, without the kind of the error.
+pub(crate) fn explain(error: &ArrowError) -> String {
+    let text = match error {
+        ArrowError::ParseError(text)
+        | ArrowError::IpcError(text)
+        | ArrowError::SchemaError(text)
+        | ArrowError::ParquetError(text)
+        | ArrowError::InvalidArgumentError(text)
+        | ArrowError::IoError(text, _) => text.clone(),
+        other => other.to_string(),
     };
-    let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
-    parquet_reader(file).map_err(|e| parquet_error(name, &e))
-}
-
-fn parquet_error(name: &str, error: &ParquetError) -> Error {
-    Error::invalid(format!("{name}: this Parquet file cannot be read: {error}"))
-}
-
-/// Opens a Parquet file, with timestamps of the legacy type INT96 in microseconds. The reader's
-/// default, nanoseconds, silently overflows outside the years 1677 to 2262.
-fn parquet_reader(
-    file: File,
-) -> std::result::Result<ParquetRecordBatchReaderBuilder<File>, ParquetError> {
-    let mut metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())?;
-    let columns = metadata.parquet_schema().columns().iter();
-    let mut old = columns.map(|column| column.physical_type() == Physical::INT96);
-    if old.clone().any(|old| old) {
-        let fields = metadata.schema().fields().iter().map(|field| micros(field, &mut old));
-        let fields: Fields = fields.collect();
-        let schema = Schema::new_with_metadata(fields, metadata.schema().metadata().clone());
-        let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
-        metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options)?;
-    }
-    Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata))
-}
-
-/// The column with INT96 in microseconds. `old` returns for each leaf column, in order, whether it
-/// is INT96.
-fn micros(column: &FieldRef, old: &mut impl Iterator<Item = bool>) -> FieldRef {
-    let ty = match column.data_type() {
-        DataType::List(item) => DataType::List(micros(item, old)),
-        DataType::LargeList(item) => DataType::LargeList(micros(item, old)),
-        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(micros(item, old), *size),
-        DataType::Map(entries, sorted) => DataType::Map(micros(entries, old), *sorted),
-        DataType::Struct(fields) => {
-            DataType::Struct(fields.iter().map(|field| micros(field, old)).collect())
-        }
-        ty => match (old.next(), ty) {
-            (Some(true), DataType::Timestamp(_, zone)) => {
-                DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
-            }
-            _ => ty.clone(),
-        },
-    };
-    Arc::new(Field::clone(column).with_data_type(ty))
-}
-
-/// A seekable Arrow IPC file, and its length; `None` for a stream, and for a compressed file.
-pub(crate) fn arrow_file(path: Option<&Path>) -> Result<Option<(BufReader<File>, u64)>> {
-    let Some(path) = path else { return Ok(None) };
-    let fail = |e| Error::io("open", path, e);
-    let file = File::open(path).map_err(fail)?;
-    let bytes = file.metadata().map_err(fail)?.len();
-    let mut file = BufReader::new(file);
-    let mut magic = Vec::new();
-    file.by_ref().take(6).read_to_end(&mut magic).map_err(fail)?;
-    let is_file = magic == b"ARROW1" && file.rewind().is_ok();
-    Ok(is_file.then_some((file, bytes)))
-}
-
-/// The error of an Arrow IPC file that cannot be read.
-pub(crate) fn ipc_error(name: &str, error: &ArrowError) -> Error {
     // Some messages have several lines.
-    let reason = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-    Error::invalid(format!("{name}: the columns cannot be read: {reason}"))
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The reason of an error in a column.
+pub(crate) fn in_column(column: &Field, reason: &str) -> String {
+    format!("column `{}` of the type {}: {reason}", column.name(), column.data_type())
 }

@@ -1,44 +1,134 @@
-//! Arrow IPC from damaged or hostile inputs. Lengths are checked against the bytes that are there
-//! before memory is allocated for them, because a failed allocation aborts the process.
+//! Arrow IPC, as a stream or as a file, from damaged or hostile inputs. Lengths are checked against
+//! the bytes that are there before memory is allocated for them, because a failed allocation aborts
+//! the process.
 
-use arrow_array::RecordBatch;
-use arrow_ipc::reader::{StreamDecoder, read_footer_length};
-use arrow_ipc::{Block, Message, root_as_footer, root_as_message};
+use crate::format::FEATHER_1;
+use crate::guard::guard;
+use crate::parse::columnar::{explain, in_column};
+use crate::parse::ipc_schema::check_schema;
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_buffer::Buffer;
+use arrow_ipc::convert::fb_to_schema;
+use arrow_ipc::reader::{RecordBatchDecoder, read_dictionary, read_footer_length};
+use arrow_ipc::{Block, Footer, Message, MessageHeader, MetadataVersion};
+use arrow_ipc::{root_as_footer, root_as_message};
 use arrow_schema::{ArrowError, SchemaRef};
-use std::io::{BufRead, Read, Seek, SeekFrom};
+use std::collections::{HashMap, HashSet};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::sync::Arc;
 
 type Result<T> = std::result::Result<T, ArrowError>;
+
+/// The first bytes of a file, and its last.
+const MAGIC: &[u8] = b"ARROW1";
 
 /// Maximum length of the magic at the start of an Arrow file with its padding, in units of 8 bytes.
 const MAGIC_UNITS: usize = 8;
 
-/// The continuation marker before the length of a message, which old files lack, and the end of a
-/// stream.
+/// The continuation marker before the length of a message, which old files lack.
 const CONTINUATION: [u8; 4] = [0xff; 4];
-const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 /// Maximum expansion of one compressed byte: zstd stores blocks of 128 KiB in 4 bytes.
 const MAX_RATIO: i64 = 1 << 15;
+
+/// Maximum bytes of the directory at the end of a file.
+const MAX_FOOTER: u64 = 256 << 20;
 
 fn damaged(what: &str) -> ArrowError {
     ArrowError::ParseError(what.to_string())
 }
 
+/// Decodes the messages of an input.
+struct Decoder {
+    schema: SchemaRef,
+    dictionaries: HashMap<i64, ArrayRef>,
+}
+
+impl Decoder {
+    fn new(schema: arrow_ipc::Schema) -> Result<Decoder> {
+        check_schema(&schema)?;
+        Ok(Decoder { schema: Arc::new(fb_to_schema(schema)), dictionaries: HashMap::new() })
+    }
+
+    fn dictionary(&mut self, message: &Message, body: &Buffer) -> Result<()> {
+        let batch = message.header_as_dictionary_batch();
+        let batch = batch.filter(|batch| batch.data().is_some());
+        let batch = batch.ok_or_else(|| damaged("a dictionary has no values"))?;
+        let (schema, version) = (&self.schema, message.version());
+        read_dictionary(body, batch, schema, &mut self.dictionaries, &version)
+    }
+
+    /// The `columns` of a batch, in ascending order; all without them.
+    fn batch(
+        &self,
+        message: &Message,
+        body: &Buffer,
+        columns: Option<&[usize]>,
+    ) -> Result<RecordBatch> {
+        let version = message.version();
+        let read = |columns: Option<&[usize]>| -> std::result::Result<RecordBatch, String> {
+            let batch = message.header_as_record_batch().ok_or("a batch has no columns")?;
+            let (schema, dictionaries) = (self.schema.clone(), &self.dictionaries);
+            let read = || {
+                RecordBatchDecoder::try_new(body, batch, schema, dictionaries, &version)
+                    .and_then(|decoder| decoder.with_projection(columns).read_record_batch())
+            };
+            guard(read)?.map_err(|e| explain(&e))
+        };
+        read(columns).map_err(|whole| {
+            // The reader does not say which column it is.
+            let mut all = 0..self.schema.fields().len();
+            let used = |column: &usize| columns.is_none_or(|used| used.contains(column));
+            let found = all.find_map(|column| match used(&column) {
+                true => Some((column, read(Some(&[column])).err()?)),
+                false => None,
+            });
+            ArrowError::ParseError(match found {
+                Some((column, why)) => in_column(self.schema.field(column), &why),
+                None => whole,
+            })
+        })
+    }
+}
+
+/// A message with its body.
+struct Parts {
+    bytes: Buffer,
+    /// Start and end of the message. The body follows.
+    message: (usize, usize),
+}
+
+impl Parts {
+    fn message(&self) -> Result<Message<'_>> {
+        read_message(&self.bytes[self.message.0..self.message.1])
+    }
+
+    fn body(&self) -> Buffer {
+        self.bytes.slice(self.message.1)
+    }
+}
+
 /// The batches of a stream.
 pub(crate) struct Stream {
     reader: Box<dyn BufRead + Send>,
-    decoder: StreamDecoder,
-    /// Bytes that the decoder has not consumed.
-    rest: Vec<u8>,
-    /// A batch that was decoded together with the schema.
-    first: Option<RecordBatch>,
+    decoder: Decoder,
+    /// The stream is in a file, whose directory follows.
+    in_file: bool,
+    batches: usize,
     ended: bool,
 }
 
 impl Stream {
     /// Reads the schema. A file that is read as a stream is a stream between two magics.
-    pub(crate) fn open(mut reader: Box<dyn BufRead + Send>) -> Result<(Stream, SchemaRef)> {
-        if reader.fill_buf()?.starts_with(b"ARROW1") {
+    pub(crate) fn open(mut reader: Box<dyn BufRead + Send>) -> Result<Stream> {
+        let head = reader.fill_buf()?;
+        if head.starts_with(FEATHER_1) {
+            return Err(damaged(
+                "version 1 of Feather is not supported; write it as Arrow IPC (Feather version 2)",
+            ));
+        }
+        let in_file = head.starts_with(MAGIC);
+        if in_file {
             // Zeros follow the magic as padding. No message starts with a zero.
             let mut unit = [0; 8];
             reader.read_exact(&mut unit)?;
@@ -48,145 +138,247 @@ impl Stream {
                 }
             }
         }
-        let (decoder, rest, first) = (StreamDecoder::new(), Vec::new(), None);
-        let mut stream = Stream { reader, decoder, rest, first, ended: false };
-        loop {
-            stream.first = stream.step()?;
-            match stream.decoder.schema() {
-                Some(schema) => return Ok((stream, schema)),
-                None if stream.ended => return Err(damaged("there is no schema")),
-                None => {}
+        let first = next_message(&mut reader)?;
+        let first = first.ok_or_else(|| damaged("there is no schema"))?;
+        let schema = first.message()?.header_as_schema();
+        let decoder = Decoder::new(schema.ok_or_else(|| damaged("there is no schema"))?)?;
+        Ok(Stream { reader, decoder, in_file, batches: 0, ended: false })
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.decoder.schema
+    }
+
+    /// The `columns` of the next batch; all without them.
+    pub(crate) fn next_batch(&mut self, columns: Option<&[usize]>) -> Result<Option<RecordBatch>> {
+        while !self.ended {
+            let Some(parts) = next_message(&mut self.reader)? else {
+                self.ended = true;
+                self.check_end()?;
+                break;
+            };
+            let message = parts.message()?;
+            match message.header_type() {
+                MessageHeader::RecordBatch => {
+                    self.batches += 1;
+                    return self.decoder.batch(&message, &parts.body(), columns).map(Some);
+                }
+                MessageHeader::DictionaryBatch => {
+                    self.decoder.dictionary(&message, &parts.body())?;
+                }
+                MessageHeader::NONE => {}
+                MessageHeader::Schema => return Err(damaged("a second schema follows the first")),
+                other => return Err(damaged(&format!("messages of {other:?} are not supported"))),
             }
         }
+        Ok(None)
     }
 
-    /// Decodes a message. Returns the batch that it completes.
-    fn step(&mut self) -> Result<Option<RecordBatch>> {
-        if self.rest.is_empty() {
-            // The decoder handles a message without a body only once more bytes follow.
-            self.rest = self.message()?.unwrap_or_else(|| {
-                self.ended = true;
-                END.to_vec()
-            });
+    /// Checks what follows the end: the directory of a file, or nothing but padding.
+    fn check_end(&mut self) -> Result<()> {
+        if !self.in_file {
+            loop {
+                let rest = self.reader.fill_buf()?;
+                if rest.iter().any(|byte| *byte != 0) {
+                    return Err(damaged(
+                        "bytes follow the end of the stream; if several streams were joined, give \
+                         them as files of their own",
+                    ));
+                }
+                match rest.len() {
+                    0 => return Ok(()),
+                    len => self.reader.consume(len),
+                }
+            }
         }
-        let mut buffer = std::mem::take(&mut self.rest).into();
-        let batch = self.decoder.decode(&mut buffer)?;
-        self.rest = buffer.to_vec();
-        Ok(batch)
-    }
-
-    /// The bytes of the next message; `None` at the end.
-    fn message(&mut self) -> Result<Option<Vec<u8>>> {
-        let mut bytes = Vec::new();
-        self.take(4, &mut bytes)?;
-        if bytes == CONTINUATION {
-            self.take(4, &mut bytes)?;
+        let mut rest = Vec::new();
+        self.reader.by_ref().take(MAX_FOOTER).read_to_end(&mut rest)?;
+        let cut = || damaged("it is cut off: its directory is missing");
+        let (start, end) = rest.split_last_chunk::<10>().ok_or_else(cut)?;
+        let len = read_footer_length(*end).map_err(|_| cut())?;
+        let footer = start.len().checked_sub(len).map(|at| &start[at..]).ok_or_else(cut)?;
+        let batches = read_footer(footer)?.recordBatches().map_or(0, |blocks| blocks.len());
+        match batches == self.batches {
+            true => Ok(()),
+            false => {
+                let read = self.batches;
+                Err(damaged(&format!("its directory has {batches} batches, and {read} were read")))
+            }
         }
-        let start = bytes.len();
-        let cut = || damaged("it is cut off, or a length in it is wrong");
-        let len = match bytes.last_chunk() {
-            None if bytes.is_empty() => return Ok(None),
-            Some([0, 0, 0, 0]) => return Ok(None),
-            Some(len) if start.is_multiple_of(4) => u32::from_le_bytes(*len),
-            _ => return Err(cut()),
-        };
-        self.take(len.into(), &mut bytes)?;
-        let meta = bytes.get(start..start + len as usize).ok_or_else(cut)?;
-        let body = read_message(meta)?.bodyLength();
-        let body = u64::try_from(body).map_err(|_| cut())?;
-        let at = bytes.len();
-        self.take(body, &mut bytes)?;
-        if (bytes.len() - at) as u64 != body {
-            return Err(cut());
-        }
-        check_claims(&read_message(&bytes[start..at])?, |offset| {
-            let start = at.checked_add(usize::try_from(offset).ok()?)?;
-            bytes.get(start..)?.first_chunk().copied()
-        })?;
-        Ok(Some(bytes))
-    }
-
-    /// Appends `len` bytes, or as many as there are. Memory grows with the bytes that were read.
-    fn take(&mut self, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
-        self.reader.by_ref().take(len).read_to_end(bytes)?;
-        Ok(())
     }
 }
 
-impl Iterator for Stream {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if let Some(first) = self.first.take() {
-            return Some(Ok(first));
-        }
-        while !self.ended || !self.rest.is_empty() {
-            let step = self.step().transpose();
-            if step.is_some() {
-                self.ended |= matches!(step, Some(Err(_)));
-                return step;
-            }
-        }
-        None
+/// The next message; `None` at the end.
+fn next_message(reader: &mut dyn BufRead) -> Result<Option<Parts>> {
+    let mut bytes = Vec::new();
+    take(reader, 4, &mut bytes)?;
+    if bytes == CONTINUATION {
+        take(reader, 4, &mut bytes)?;
     }
+    let start = bytes.len();
+    let cut = || damaged("it is cut off, or a length in it is wrong");
+    let len = match bytes.last_chunk() {
+        None if bytes.is_empty() => return Ok(None),
+        Some([0, 0, 0, 0]) => return Ok(None),
+        Some(len) if start.is_multiple_of(4) => u32::from_le_bytes(*len),
+        _ => return Err(cut()),
+    };
+    take(reader, len.into(), &mut bytes)?;
+    let meta = bytes.get(start..start + len as usize).ok_or_else(cut)?;
+    let body = read_message(meta)?.bodyLength();
+    let body = u64::try_from(body).map_err(|_| cut())?;
+    let at = bytes.len();
+    take(reader, body, &mut bytes)?;
+    if (bytes.len() - at) as u64 != body {
+        return Err(cut());
+    }
+    check_buffers(&read_message(&bytes[start..at])?, body, |offset| {
+        let start = at.checked_add(usize::try_from(offset).ok()?)?;
+        bytes.get(start..)?.first_chunk().copied()
+    })?;
+    Ok(Some(Parts { bytes: Buffer::from_vec(bytes), message: (start, at) }))
+}
+
+/// Appends `len` bytes, or as many as there are. Memory grows with the bytes that were read.
+fn take(reader: &mut dyn BufRead, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
+    reader.take(len).read_to_end(bytes)?;
+    Ok(())
 }
 
 fn read_message(bytes: &[u8]) -> Result<Message<'_>> {
-    root_as_message(bytes).map_err(|e| ArrowError::ParseError(e.to_string()))
+    let message = root_as_message(bytes).map_err(|e| ArrowError::ParseError(e.to_string()))?;
+    match message.version() >= MetadataVersion::V4 {
+        true => Ok(message),
+        false => {
+            Err(damaged("its format is older than Arrow 0.8; write it again with a newer one"))
+        }
+    }
 }
 
-/// Checks the decompressed lengths that compressed buffers state. `at` returns the 8 bytes at an
-/// offset of the body.
-fn check_claims(message: &Message, mut at: impl FnMut(u64) -> Option<[u8; 8]>) -> Result<()> {
+fn read_footer(bytes: &[u8]) -> Result<Footer<'_>> {
+    root_as_footer(bytes).map_err(|e| ArrowError::ParseError(e.to_string()))
+}
+
+/// Checks that the buffers of a batch are within its body of `body` bytes, and the decompressed
+/// lengths that compressed ones state. `at` returns the 8 bytes at an offset of the body.
+fn check_buffers(
+    message: &Message,
+    body: u64,
+    mut at: impl FnMut(u64) -> Option<[u8; 8]>,
+) -> Result<()> {
     let batch = message
         .header_as_record_batch()
         .or_else(|| message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data()));
-    let compressed = batch.filter(|batch| batch.compression().is_some());
-    for buffer in compressed.and_then(|batch| batch.buffers()).into_iter().flatten() {
-        let claim = u64::try_from(buffer.offset()).ok().and_then(&mut at).map(i64::from_le_bytes);
-        let possible = buffer.length().saturating_mul(MAX_RATIO);
-        if buffer.length() != 0 && claim.is_none_or(|claim| claim > possible) {
-            return Err(damaged("a compressed column has an impossible length"));
+    let Some(batch) = batch else { return Ok(()) };
+    if batch.length() < 0 {
+        return Err(damaged("a batch has a negative number of rows"));
+    }
+    for buffer in batch.buffers().into_iter().flatten() {
+        let end = buffer.offset().checked_add(buffer.length());
+        let end = end.and_then(|end| u64::try_from(end).ok());
+        if buffer.offset() < 0 || buffer.length() < 0 || end.is_none_or(|end| end > body) {
+            return Err(damaged("a column is outside of its batch"));
+        }
+        if batch.compression().is_some() && buffer.length() != 0 {
+            let claim = at(buffer.offset().unsigned_abs()).map(i64::from_le_bytes);
+            let possible = buffer.length().saturating_mul(MAX_RATIO);
+            if claim.is_none_or(|claim| claim > possible) {
+                return Err(damaged("a compressed column has an impossible length"));
+            }
         }
     }
     Ok(())
 }
 
-/// Checks that the blocks in the footer of a file are within its bytes.
-pub(crate) fn check_file(file: &mut (impl Read + Seek), bytes: u64) -> Result<()> {
-    let mut end = [0; 10];
-    file.seek(SeekFrom::End(-10))?;
-    file.read_exact(&mut end)?;
-    let len = read_footer_length(end)? as u64;
-    let lost = || damaged("its directory names what is not there");
-    let start = bytes.checked_sub(10 + len).ok_or_else(lost)?;
-    file.seek(SeekFrom::Start(start))?;
-    let mut directory = Vec::new();
-    file.by_ref().take(len).read_to_end(&mut directory)?;
-    let footer = root_as_footer(&directory).map_err(|e| ArrowError::ParseError(e.to_string()))?;
-    for block in footer.recordBatches().into_iter().chain(footer.dictionaries()).flatten() {
-        let (at, meta, body) = (block.offset(), block.metaDataLength(), block.bodyLength());
-        let end = at.checked_add(meta.into()).and_then(|end| end.checked_add(body));
-        if at < 0 || meta < 8 || body < 0 || end.is_none_or(|end| end as u64 > start) {
-            return Err(lost());
-        }
-        check_block(file, block)?;
-    }
-    file.rewind()?;
-    Ok(())
+/// The batches of a file.
+pub(crate) struct File<R> {
+    file: R,
+    decoder: Decoder,
+    blocks: Vec<Block>,
+    next: usize,
+    bytes: u64,
 }
 
-/// Checks a block that is within the file.
-fn check_block(file: &mut (impl Read + Seek), block: &Block) -> Result<()> {
-    let mut meta = vec![0; block.metaDataLength() as usize];
+impl<R: Read + Seek> File<R> {
+    /// Reads the directory and the dictionaries of a file of `bytes` bytes.
+    pub(crate) fn open(mut file: R, bytes: u64) -> Result<File<R>> {
+        let mut end = [0; 10];
+        let lost = || damaged("its directory names what is not there");
+        let start = bytes.checked_sub(10).ok_or_else(lost)?;
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(&mut end)?;
+        let len = read_footer_length(end)
+            .map_err(|_| damaged("it is cut off: its directory is missing"))?
+            as u64;
+        let start = start.checked_sub(len).filter(|_| len <= MAX_FOOTER).ok_or_else(lost)?;
+        file.seek(SeekFrom::Start(start))?;
+        let mut directory = Vec::new();
+        file.by_ref().take(len).read_to_end(&mut directory)?;
+        let footer = read_footer(&directory)?;
+        let schema = footer.schema().ok_or_else(|| damaged("there is no schema"))?;
+        let mut decoder = Decoder::new(schema)?;
+        let all = footer.recordBatches().into_iter().chain(footer.dictionaries()).flatten();
+        for block in all {
+            let (at, meta, body) = (block.offset(), block.metaDataLength(), block.bodyLength());
+            let end = at.checked_add(meta.into()).and_then(|end| end.checked_add(body));
+            if at < 0 || meta < 8 || body < 0 || end.is_none_or(|end| end as u64 > start) {
+                return Err(lost());
+            }
+        }
+        let mut seen = HashSet::new();
+        for block in footer.dictionaries().into_iter().flatten() {
+            let parts = read_block(&mut file, block)?;
+            let message = parts.message()?;
+            let dictionary = message.header_as_dictionary_batch();
+            let dictionary = dictionary.ok_or_else(|| damaged("a dictionary has no values"))?;
+            if !seen.insert(dictionary.id()) && !dictionary.isDelta() {
+                return Err(damaged("a file cannot replace a dictionary; write it as a stream"));
+            }
+            decoder.dictionary(&message, &parts.body())?;
+        }
+        let blocks = footer.recordBatches().into_iter().flatten().copied().collect();
+        Ok(File { file, decoder, blocks, next: 0, bytes })
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.decoder.schema
+    }
+
+    /// Bytes of the file for each batch.
+    pub(crate) fn bytes_per_batch(&self) -> u64 {
+        self.bytes / self.blocks.len().max(1) as u64
+    }
+
+    /// The `columns` of the next batch; all without them.
+    pub(crate) fn next_batch(&mut self, columns: Option<&[usize]>) -> Result<Option<RecordBatch>> {
+        let Some(block) = self.blocks.get(self.next) else { return Ok(None) };
+        self.next += 1;
+        let parts = read_block(&mut self.file, block)?;
+        self.decoder.batch(&parts.message()?, &parts.body(), columns).map(Some)
+    }
+}
+
+/// Opens a seekable file; `None` for a stream, and for a compressed file.
+pub(crate) fn open_file(mut file: std::fs::File) -> Result<Option<File<BufReader<std::fs::File>>>> {
+    let bytes = file.metadata()?.len();
+    let mut magic = Vec::new();
+    file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
+    if magic != MAGIC || file.rewind().is_err() {
+        return Ok(None);
+    }
+    File::open(BufReader::new(file), bytes).map(Some)
+}
+
+/// Reads a block that is within the file.
+fn read_block(file: &mut (impl Read + Seek), block: &Block) -> Result<Parts> {
+    let (meta, body) = (block.metaDataLength() as usize, block.bodyLength() as u64);
+    let mut bytes = vec![0; meta + body as usize];
     file.seek(SeekFrom::Start(block.offset() as u64))?;
-    file.read_exact(&mut meta)?;
-    let body = block.offset() as u64 + meta.len() as u64;
-    let meta = meta.strip_prefix(&CONTINUATION).unwrap_or(&meta);
-    check_claims(&read_message(&meta[4..])?, |offset| {
-        let mut claim = [0; 8];
-        file.seek(SeekFrom::Start(body.checked_add(offset)?)).ok()?;
-        file.read_exact(&mut claim).ok()?;
-        Some(claim)
-    })
+    file.read_exact(&mut bytes)?;
+    let start = if bytes.starts_with(&CONTINUATION) { 8 } else { 4 };
+    check_buffers(&read_message(&bytes[start..meta])?, body, |offset| {
+        let start = meta.checked_add(usize::try_from(offset).ok()?)?;
+        bytes.get(start..)?.first_chunk().copied()
+    })?;
+    Ok(Parts { bytes: Buffer::from_vec(bytes), message: (start, meta) })
 }

@@ -1,28 +1,32 @@
 //! JSON lines: an object per line. Nested objects become fields named `outer.inner`, arrays of
 //! scalars become lists.
 
+use crate::input::read_error;
+use crate::parse::dialect::Dialect;
+use crate::parse::text_input::TextInput;
 use crate::row::{BadRow, Numbered, Position, RawValue, ReadRows, Row, RowResult};
-use firndb::{Error, Result};
+use firndb::Result;
 use firndb_arrow::json_number::JsonNumber;
 use serde_json::{Map, Number, Value};
 use std::collections::HashSet;
 use std::io::{BufRead, Read};
 use std::sync::Arc;
 
-/// Maximum bytes of a line. An input with a longer one is not JSON lines.
-const MAX_LINE: u64 = 256 << 20;
-
 /// Reads the lines of one input.
 pub(crate) struct JsonRows {
-    reader: Box<dyn BufRead + Send>,
+    input: TextInput,
     file: Arc<str>,
+    dialect: Dialect,
     line: u64,
     buffer: Vec<u8>,
+    /// The name of the encoding, if the line is not valid in it.
+    malformed: Option<&'static str>,
 }
 
 impl JsonRows {
-    pub(crate) fn new(reader: Box<dyn BufRead + Send>, file: Arc<str>) -> JsonRows {
-        JsonRows { reader, file, line: 0, buffer: Vec::new() }
+    pub(crate) fn new(input: TextInput, file: Arc<str>, dialect: &Dialect) -> JsonRows {
+        let dialect = dialect.clone();
+        JsonRows { input, file, dialect, line: 0, buffer: Vec::new(), malformed: None }
     }
 
     /// Reads the next line that is not blank; false at the end.
@@ -30,17 +34,15 @@ impl JsonRows {
         loop {
             self.buffer.clear();
             self.line += 1;
-            let read = self.reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut self.buffer);
-            let read = read.map_err(|e| Error::io("read", self.file.as_ref().as_ref(), e))?;
-            if read as u64 == MAX_LINE {
-                return Err(Error::invalid(format!(
-                    "{}:{}: the line is longer than 256 MiB; JSON lines have an object a line",
-                    self.file, self.line
-                )));
+            let limit = (self.dialect.max_row as u64).saturating_add(1);
+            let read = self.input.by_ref().take(limit).read_until(b'\n', &mut self.buffer);
+            let read = read.map_err(|e| read_error(&self.file, e))?;
+            if read as u64 == limit {
+                let position = format!("{}:{}", self.file, self.line);
+                let hint = "; JSON lines have an object a line";
+                return Err(self.dialect.too_long(&position, hint));
             }
-            if self.line == 1 && self.buffer.starts_with(b"\xef\xbb\xbf") {
-                self.buffer.drain(..3);
-            }
+            self.malformed = self.input.malformed();
             if read == 0 || !self.buffer.trim_ascii().is_empty() {
                 return Ok(read > 0);
             }
@@ -57,10 +59,19 @@ impl JsonRows {
         if !self.next_line()? {
             return Ok(None);
         }
+        if let Some(name) = self.malformed {
+            return Ok(Some((self.line, Err(format!("the line is not valid {name}")))));
+        }
         let text = self.buffer.trim_ascii();
         let object = serde_json::from_slice::<Map<String, Value>>(text).map_err(|e| {
             if text.starts_with(b"[") {
                 "the line is an array; write an object a line (`jq -c .[]` does it)".to_string()
+            } else if e.is_eof() {
+                let end = e.column();
+                format!(
+                    "the line is not a JSON object: the object does not end on it (column {end}); \
+                     write an object a line (`jq -c .` does it)"
+                )
             } else {
                 format!("the line is not a JSON object: {} (column {})", reason(&e), e.column())
             }
@@ -82,7 +93,7 @@ impl ReadRows for JsonRows {
             Err(reason) => return Ok(Some(Err(BadRow::whole(position, reason)))),
         };
         let mut cells = Vec::with_capacity(object.len());
-        if let Err((column, reason)) = flatten("", object, &mut cells) {
+        if let Err((column, reason)) = flatten(object, &mut cells) {
             return Ok(Some(Err(BadRow { position, column: Some(column), reason })));
         }
         // The text was parsed, so it is valid UTF-8.
@@ -162,29 +173,40 @@ impl<'a> Iterator for Marks<'a> {
     }
 }
 
+/// Appends the cells of an object: objects in it become columns named `outer.inner`. The error is
+/// a column that two members would be, and the reason.
 pub(crate) fn flatten(
-    prefix: &str,
     object: Map<String, Value>,
     cells: &mut Vec<(Arc<str>, RawValue)>,
 ) -> std::result::Result<(), (String, String)> {
+    let is_nested = object.values().any(Value::is_object);
+    flatten_into("", object, cells);
+    let mut names = HashSet::new();
+    match cells.iter().find(|(name, _)| is_nested && !names.insert(name)) {
+        None => Ok(()),
+        Some((name, _)) => Err((name.to_string(), "two members of the object are this".into())),
+    }
+}
+
+fn flatten_into(prefix: &str, object: Map<String, Value>, cells: &mut Vec<(Arc<str>, RawValue)>) {
     for (key, value) in object {
         let name = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
         match value {
-            Value::Object(inner) => flatten(&name, inner, cells)?,
+            Value::Object(inner) => flatten_into(&name, inner, cells),
             Value::Array(items) => {
-                let list = items.into_iter().filter(|item| !item.is_null()).map(scalar);
-                match list.collect::<Option<Vec<RawValue>>>() {
-                    Some(list) => cells.push((name.into(), RawValue::List(list))),
-                    None => {
-                        let reason = "an array may hold strings, numbers and booleans only";
-                        return Err((name, reason.to_string()));
+                let is_scalar = |item: &Value| !item.is_array() && !item.is_object();
+                let value = match items.iter().all(is_scalar) {
+                    true => {
+                        let items = items.into_iter().filter(|item| !item.is_null());
+                        RawValue::List(items.filter_map(scalar).collect())
                     }
-                }
+                    false => RawValue::Nested(Value::Array(items).to_string()),
+                };
+                cells.push((name.into(), value));
             }
             value => cells.push((name.into(), scalar(value).unwrap_or(RawValue::Missing))),
         }
     }
-    Ok(())
 }
 
 /// A number in the narrowest type that keeps all of its digits.
@@ -213,7 +235,9 @@ mod tests {
     use super::*;
 
     fn rows(text: &'static str) -> Vec<RowResult> {
-        let mut rows = JsonRows::new(Box::new(text.as_bytes()), "a.jsonl".into());
+        let dialect = Dialect::default();
+        let input = TextInput::new(Box::new(text.as_bytes()), "a.jsonl", &dialect, false).unwrap();
+        let mut rows = JsonRows::new(input, "a.jsonl".into(), &dialect);
         std::iter::from_fn(|| rows.next_row().unwrap()).collect()
     }
 
@@ -250,6 +274,15 @@ mod tests {
     }
 
     #[test]
+    fn arrays_with_arrays_or_objects_are_kept_as_json() {
+        let rows = rows("{\"a\":[[1.50,2]],\"b\":{\"c\":[{\"d\":1}]},\"e\":[]}\n");
+        let cells = &rows[0].as_ref().unwrap().cells;
+        assert_eq!(cells[0].1, RawValue::Nested("[[1.50,2]]".to_string()));
+        assert_eq!(cells[1], ("b.c".into(), RawValue::Nested("[{\"d\":1}]".to_string())));
+        assert_eq!(cells[2].1, RawValue::List(Vec::new()));
+    }
+
+    #[test]
     fn duplicate_members_are_refused_at_every_depth() {
         let rows = rows(concat!(
             "{\"a\":1,\"b\":2,\"a\":3}\n",
@@ -266,7 +299,7 @@ mod tests {
 
     #[test]
     fn invalid_lines_are_bad_rows_and_do_not_end_the_input() {
-        let rows = rows("{\"a\":}\n[1]\n{\"a\":[[1]]}\n{\"a\":1}\n");
+        let rows = rows("{\"a\":}\n[1]\n{\"a\":{\"b\":1},\"a.b\":1}\n{\"a\":1}\n{\n");
         let text = |i: usize| rows[i].as_ref().unwrap_err().to_string();
         assert!(
             text(0).starts_with("a.jsonl:1: the line is not a JSON object: expected"),
@@ -274,7 +307,12 @@ mod tests {
             text(0)
         );
         assert!(text(1).contains("an object a line"), "{}", text(1));
-        assert!(text(2).starts_with("a.jsonl:3: column `a`: an array"), "{}", text(2));
+        assert!(text(2).starts_with("a.jsonl:3: column `a.b`: two members"), "{}", text(2));
         assert!(rows[3].is_ok());
+        assert!(
+            text(4).contains("a.jsonl:5: the line is not a JSON object: the object does not end"),
+            "{}",
+            text(4)
+        );
     }
 }

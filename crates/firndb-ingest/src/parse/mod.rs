@@ -4,5 +4,15 @@ pub(crate) mod avro;
 pub(crate) mod batch_rows;
 pub(crate) mod columnar;
 pub(crate) mod csv;
+pub(crate) mod dialect;
 pub(crate) mod ipc;
+mod ipc_schema;
+#[cfg(test)]
+mod ipc_tests;
 pub(crate) mod json_lines;
+mod parquet_file;
+mod parquet_pages;
+mod parquet_schema;
+#[cfg(test)]
+mod parquet_tests;
+pub(crate) mod text_input;

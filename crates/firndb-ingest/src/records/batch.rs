@@ -23,6 +23,8 @@ pub struct KeyValueBatch {
     bytes: Vec<u8>,
     records: Vec<Entry>,
     bad_rows: Vec<String>,
+    /// Rows of the batches before.
+    rows_before: u64,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,16 @@ const BATCH_BYTES: usize = 256 << 10;
 const BATCH_RECORDS: usize = 16 << 10;
 
 impl KeyValueBatch {
+    /// An empty batch after this number of rows.
+    pub(crate) fn after(rows: u64) -> KeyValueBatch {
+        KeyValueBatch { rows_before: rows, ..KeyValueBatch::default() }
+    }
+
+    /// Rows of this batch, good and bad, and of the batches before.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows_before + (self.records.len() + self.bad_rows.len()) as u64
+    }
+
     pub(crate) fn push(&mut self, origin: u64, key: &[u8], value: &[u8]) {
         self.push_expiring(origin, key, value, None);
     }

@@ -16,8 +16,9 @@ type Outcome = Result<(), String>;
 /// A cell of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cell<'a> {
+    /// Nothing between two delimiters of CSV, or no member of JSON.
     Missing,
-    /// A cell of CSV.
+    /// A cell of CSV. The empty text was in quotes.
     Text(&'a [u8]),
     Json(&'a Json),
 }
@@ -30,7 +31,7 @@ pub(crate) struct ColumnRule {
     pub(crate) inferred: bool,
 }
 
-/// Appends the bytes of a key, or of a value of one column.
+/// Appends the bytes of a value of one column.
 pub(crate) fn raw(cell: Cell, out: &mut Vec<u8>) -> Outcome {
     match cell {
         Cell::Missing | Cell::Json(Json::Null) => return Err("there is no value".to_string()),
@@ -41,18 +42,31 @@ pub(crate) fn raw(cell: Cell, out: &mut Vec<u8>) -> Outcome {
     Ok(())
 }
 
+/// Appends the bytes of a key, or of a part of one.
+pub(crate) fn key(cell: Cell, out: &mut Vec<u8>) -> Outcome {
+    match cell {
+        Cell::Json(Json::Array(_) | Json::Object(_)) => {
+            Err("a key is a text, a number or a boolean".to_string())
+        }
+        cell => raw(cell, out),
+    }
+}
+
 /// Appends a field of a record.
 pub(crate) fn field(rule: ColumnRule, cell: Cell, out: &mut Vec<u8>) -> Outcome {
     match cell {
-        Cell::Missing | Cell::Json(Json::Null) | Cell::Text(b"") => {
+        Cell::Missing | Cell::Json(Json::Null) => {
             encode::long(0, out);
             Ok(())
         }
-        Cell::Json(json) if rule.ty == ColumnType::Json => encode::any(json, out),
+        Cell::Json(json) if rule.ty == ColumnType::Json => {
+            encode::any(json, out);
+            Ok(())
+        }
         Cell::Json(json) => typed(rule, json, out).ok_or_else(|| wrong(rule.ty, &json.to_string())),
         Cell::Text(text) => match std::str::from_utf8(text) {
             Ok(text) => of_text(rule, text, out),
-            Err(_) => Err("the value is not valid UTF-8; name its encoding with -e".to_string()),
+            Err(_) => Err("the value is not valid UTF-8; name its encoding with --encoding".into()),
         },
     }
 }
@@ -70,7 +84,7 @@ fn of_text(rule: ColumnRule, text: &str, out: &mut Vec<u8>) -> Outcome {
             encode::bytes(text.as_bytes(), out);
             return Ok(());
         }
-        _ if is_missing_word(text) => Some(Json::Null),
+        _ if text.is_empty() || is_missing_word(text) => Some(Json::Null),
         ColumnType::Boolean if text.eq_ignore_ascii_case("true") => Some(Json::Bool(true)),
         ColumnType::Boolean if text.eq_ignore_ascii_case("false") => Some(Json::Bool(false)),
         ColumnType::Boolean => None,
@@ -168,7 +182,9 @@ mod tests {
             assert_eq!(bytes(ColumnType::Long, Cell::Text(b"-3")), Ok(vec![2, 5]));
             assert_eq!(bytes(ColumnType::Long, Cell::Text(b"NA")), Ok(vec![0]));
             assert_eq!(bytes(ColumnType::String, Cell::Text(b"NA")), Ok(vec![2, 4, b'N', b'A']));
-            assert_eq!(bytes(ColumnType::String, Cell::Text(b"")), Ok(vec![0]));
+            assert_eq!(bytes(ColumnType::String, Cell::Missing), Ok(vec![0]));
+            assert_eq!(bytes(ColumnType::String, Cell::Text(b"")), Ok(vec![2, 0]));
+            assert_eq!(bytes(ColumnType::Long, Cell::Text(b"")), Ok(vec![0]));
             assert_eq!(bytes(ColumnType::Boolean, Cell::Text(b"True")), Ok(vec![2, 1]));
             assert_eq!(bytes(ColumnType::Json, Cell::Json(&json!(7))), Ok(vec![4, 14]));
             assert_eq!(bytes(ColumnType::Json, Cell::Text(b"[7]")), Ok(vec![10, 2, 4, 14, 0]));
@@ -217,7 +233,7 @@ mod tests {
         for bytes in [declared, inferred] {
             assert_eq!(bytes(ColumnType::Double, Cell::Json(&zero)), minus_zero);
             assert!(bytes(ColumnType::Double, Cell::Json(&tiny)).is_err());
-            assert!(bytes(ColumnType::Json, Cell::Json(&tiny)).is_err());
+            assert!(bytes(ColumnType::Json, Cell::Json(&tiny)).is_ok());
         }
         assert_eq!(
             declared(ColumnType::Long, Cell::Json(&zero)),

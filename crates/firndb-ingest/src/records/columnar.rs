@@ -1,23 +1,20 @@
 //! Parquet, Arrow IPC, Avro and record batches of a caller: batches of typed columns.
 
+use crate::format::Format;
 use crate::input::{GivenBatches, Progress};
-use crate::parse::avro::AvroBatches;
-use crate::parse::columnar::{arrow_file, ipc_error, open_parquet};
-use crate::parse::ipc;
+use crate::parse::columnar::{Batches, Columns};
+use crate::parse::dialect::Dialect;
 use crate::records::ReadRecords;
 use crate::records::batch::{KeyValueBatch, origin};
+use crate::records::key::write_key;
 use crate::records::layout::Layout;
 use crate::records::options::RecordOptions;
 use arrow_array::RecordBatch;
-use arrow_ipc::reader::FileReader;
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::SchemaRef;
 use firndb::{Error, Result};
 use firndb_arrow::avro::{self, Decoder, Type};
 use firndb_arrow::column::{self, Encoder, avro_type, encoder, raw_encoder};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::cell::RefCell;
-use std::fs::File;
 use std::io::BufRead;
 use std::path::Path;
 
@@ -31,8 +28,12 @@ pub(crate) struct ColumnarRecords {
     input: usize,
     name: String,
     progress: Progress,
-    /// Indexes of the column of the key, then of those of the value.
+    /// Indexes of the columns of the key, then of those of the value, in the batches.
     columns: Vec<usize>,
+    /// Number of columns of the key.
+    keys: usize,
+    row_number: bool,
+    max_row: usize,
     /// Values are the bytes of a single column.
     raw: bool,
     /// Decodes each value that may exceed the limits of decoders, which encoders do not have.
@@ -45,60 +46,21 @@ pub(crate) struct ColumnarRecords {
 
 /// An open input, and once the layout is known the batches of the columns in use.
 enum Opened {
-    Parquet(Option<ParquetRecordBatchReaderBuilder<File>>),
+    Columns(Option<Columns>),
     Batches(Batches),
 }
 
-/// Batches, and the bytes by which the progress advances with each.
-struct Batches {
-    batches: Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>>>,
-    bytes: u64,
-}
-
 impl ColumnarRecords {
-    /// Opens a Parquet file.
-    pub(crate) fn parquet(
-        path: Option<&Path>,
-        (number, name): (usize, String),
-        progress: &Progress,
-    ) -> Result<ColumnarRecords> {
-        let builder = open_parquet(path, &name)?;
-        let schema = builder.schema().clone();
-        let file = Opened::Parquet(Some(builder));
-        Ok(ColumnarRecords::new(file, schema, (number, name), progress))
-    }
-
-    /// Opens an Avro file.
-    pub(crate) fn avro(
-        reader: Box<dyn BufRead + Send>,
-        id: (usize, String),
-        progress: &Progress,
-    ) -> Result<ColumnarRecords> {
-        let opened = AvroBatches::open(reader, ROWS).map_err(|e| ipc_error(&id.1, &e));
-        let (batches, schema) = opened?;
-        let batches = Batches { batches: Box::new(batches), bytes: 0 };
-        Ok(ColumnarRecords::new(Opened::Batches(batches), schema, id, progress))
-    }
-
-    /// Opens an Arrow IPC file or stream. `reader` yields its bytes.
-    pub(crate) fn ipc(
+    /// Opens an input. `path` is that of a file, `reader` yields its bytes.
+    pub(crate) fn open(
+        format: Format,
         path: Option<&Path>,
         reader: Box<dyn BufRead + Send>,
         id: (usize, String),
         progress: &Progress,
     ) -> Result<ColumnarRecords> {
-        let wrong = |e: ArrowError| ipc_error(&id.1, &e);
-        if let Some((mut file, bytes)) = arrow_file(path)? {
-            ipc::check_file(&mut file, bytes).map_err(wrong)?;
-            let batches = FileReader::try_new(file, None).map_err(wrong)?;
-            let schema = batches.schema();
-            let bytes = bytes / batches.num_batches().max(1) as u64;
-            let batches = Batches { batches: Box::new(batches), bytes };
-            return Ok(ColumnarRecords::new(Opened::Batches(batches), schema, id, progress));
-        }
-        let (batches, schema) = ipc::Stream::open(reader).map_err(wrong)?;
-        let batches = Batches { batches: Box::new(batches), bytes: 0 };
-        Ok(ColumnarRecords::new(Opened::Batches(batches), schema, id, progress))
+        let columns = Columns::open(format, path, reader, &id.1, ROWS)?;
+        Ok(ColumnarRecords::new(columns, id, progress))
     }
 
     /// Takes record batches of a caller. The progress counts rows.
@@ -112,23 +74,25 @@ impl ColumnarRecords {
         let batches = batches.inspect(move |batch| {
             rows.add(batch.as_ref().map_or(0, |batch| batch.num_rows() as u64));
         });
-        let batches = Batches { batches: Box::new(batches), bytes: 0 };
-        ColumnarRecords::new(Opened::Batches(batches), schema, id, progress)
+        let columns = Columns::given(schema, Box::new(batches), &id.1);
+        ColumnarRecords::new(columns, id, progress)
     }
 
     fn new(
-        file: Opened,
-        schema: SchemaRef,
+        columns: Columns,
         (input, name): (usize, String),
         progress: &Progress,
     ) -> ColumnarRecords {
         ColumnarRecords {
-            file,
-            schema,
+            schema: columns.schema.clone(),
+            file: Opened::Columns(Some(columns)),
             input,
             name,
             progress: progress.clone(),
             columns: Vec::new(),
+            keys: 0,
+            row_number: false,
+            max_row: usize::MAX,
             raw: true,
             check: None,
             batch: None,
@@ -152,34 +116,39 @@ impl ColumnarRecords {
                 return Ok(Some(slice));
             }
             let Opened::Batches(batches) = &mut self.file else { return Ok(None) };
-            let Some(batch) = batches.batches.next() else { return Ok(None) };
+            let Some(batch) = batches.next() else { return Ok(None) };
             self.progress.add(batches.bytes);
-            let batch = batch.and_then(|batch| batch.project(&self.columns));
-            let batch = batch.map_err(|e| ipc_error(&self.name, &e))?;
+            let batch = batch?.project(&self.columns).map_err(|e| self.fail(e))?;
             self.batch = Some((batch, 0));
         }
     }
 
-    /// Selects columns of a Parquet file. The others are not read.
+    /// Starts to read the columns in use. The others are not read.
     fn project(&mut self) -> Result<()> {
-        let Opened::Parquet(builder) = &mut self.file else { return Ok(()) };
-        let Some(builder) = builder.take() else { return Ok(()) };
-        let rows = builder.metadata().file_metadata().num_rows().max(1) as u64;
-        let bytes: i64 = builder.metadata().row_groups().iter().map(|g| g.compressed_size()).sum();
-        let mask = ProjectionMask::roots(builder.parquet_schema(), self.columns.iter().copied());
-        let batches = builder.with_projection(mask).with_batch_size(ROWS).build();
-        let batches =
-            batches.map_err(|e| self.fail(format!("this Parquet file cannot be read: {e}")))?;
+        let Opened::Columns(columns) = &mut self.file else { return Ok(()) };
+        let Some(columns) = columns.take() else { return Ok(()) };
         // A projection keeps the order of the file, so indexes of columns change.
         let mut sorted = self.columns.clone();
         sorted.sort_unstable();
         sorted.dedup();
         let index = |column: &usize| sorted.binary_search(column).unwrap_or_default();
         self.columns = self.columns.iter().map(index).collect();
-        let bytes = (bytes.max(0) as u64).saturating_mul(ROWS as u64) / rows;
-        let batches = Batches { batches: Box::new(batches), bytes };
-        self.file = Opened::Batches(batches);
+        self.file = Opened::Batches(columns.batches(sorted)?);
         Ok(())
+    }
+
+    /// Refuses columns that are used and cannot be read: the named ones, or without names all.
+    fn check_refused(&self, options: &RecordOptions) -> Result<()> {
+        let Opened::Columns(Some(columns)) = &self.file else { return Ok(()) };
+        let is_used = |name: &String| {
+            options.values.is_empty()
+                || options.keys.contains(name)
+                || options.values.iter().any(|value| value.name == *name)
+        };
+        match columns.refused.iter().find(|refused| is_used(&refused.column)) {
+            Some(refused) => Err(columns.refuse(refused)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -199,8 +168,9 @@ fn check_depth(column: &str, ty: Type) -> column::Result<Type> {
 impl ReadRecords for ColumnarRecords {
     fn infer_layout(&mut self, options: &RecordOptions) -> Result<Option<Layout>> {
         column::check_names(self.schema.fields()).map_err(|reason| self.fail(reason))?;
+        self.check_refused(options)?;
         let names: Vec<&str> = self.schema.fields().iter().map(|f| f.name().as_str()).collect();
-        let columns = Layout::columns(options.key.as_ref(), &options.values, &names, &self.name)?;
+        let columns = Layout::columns(options, &names, &self.name)?;
         let records = RefCell::new(vec!["Row".to_string()]);
         let layout = Layout::new(columns, options.record, |value| {
             if value.ty.is_some() {
@@ -224,9 +194,11 @@ impl ReadRecords for ColumnarRecords {
                 None => "its columns or their types differ from those of the inputs before".into(),
             }));
         }
-        let key = options.key.iter().flat_map(|key| self.schema.index_of(key));
+        let key = options.keys.iter().flat_map(|key| self.schema.index_of(key));
         let values = layout.columns.iter().flat_map(|name| self.schema.index_of(name));
         self.columns = key.chain(values).collect();
+        self.keys = options.keys.len();
+        (self.row_number, self.max_row) = (options.row_number, options.dialect.max_row);
         self.raw = layout.types.is_none();
         if layout.types.iter().flatten().any(Type::has_empty_items) {
             self.check = Some(Decoder::new(&layout.schema()).map_err(Error::invalid)?);
@@ -240,7 +212,7 @@ impl ReadRecords for ColumnarRecords {
             let fields = rows.schema();
             let made = |number: usize| -> column::Result<Encoder<'_>> {
                 let (array, field) = (rows.column(number).as_ref(), fields.field(number));
-                let made = match number == 0 || self.raw {
+                let made = match number < self.keys || self.raw {
                     true => raw_encoder(array),
                     false => encoder(array, field.is_nullable()),
                 };
@@ -250,14 +222,26 @@ impl ReadRecords for ColumnarRecords {
             let writers = writers.map_err(|reason| self.fail(reason))?;
             let (mut key, mut value) = (Vec::new(), Vec::new());
             for row in 0..rows.num_rows() {
-                key.clear();
                 value.clear();
                 let line = self.rows + row as u64 + 1;
-                let mut written = writers.iter().enumerate().try_for_each(|(number, write)| {
-                    let out = if number == 0 { &mut key } else { &mut value };
-                    let name = fields.field(number).name();
-                    write(row, out).map_err(|reason| format!("column `{name}`: {reason}"))
+                let named = |(column, reason): (usize, String)| {
+                    format!("column `{}`: {reason}", fields.field(column).name())
+                };
+                let part = |column: usize, key: &mut Vec<u8>| writers[column](row, key);
+                let mut written = write_key(self.keys, &mut key, part).map_err(named);
+                if self.row_number {
+                    key.extend_from_slice((batch.rows() + 1).to_string().as_bytes());
+                }
+                written = written.and_then(|()| {
+                    let mut columns = (self.keys..writers.len()).map(|number| {
+                        writers[number](row, &mut value).map_err(|reason| named((number, reason)))
+                    });
+                    columns.try_for_each(|written| written)
                 });
+                if key.len() + value.len() > self.max_row {
+                    let dialect = Dialect::default().max_row(self.max_row);
+                    return Err(dialect.too_long(&format!("{}:{line}", self.name), ""));
+                }
                 if let (Ok(()), Some(decoder)) = (&written, &self.check) {
                     written = decoder.json(&value).map(drop);
                 }

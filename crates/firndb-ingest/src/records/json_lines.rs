@@ -1,16 +1,17 @@
 //! JSON lines: an object per line. Nested values become JSON values.
 
 use crate::parse::json_lines::JsonRows;
+use crate::parse::text_input::TextInput;
 use crate::records::ReadRecords;
 use crate::records::batch::{KeyValueBatch, origin};
 use crate::records::cells::{self, Cell, ColumnRule};
+use crate::records::key::write_key;
 use crate::records::layout::{Layout, SAMPLE, SAMPLE_BYTES, infer_type};
 use crate::records::options::RecordOptions;
 use crate::row::Numbered;
 use firndb::{Error, Result};
 use serde_json::{Map, Value as Json};
 use std::collections::VecDeque;
-use std::io::BufRead;
 
 /// Reads the objects of one input.
 pub(crate) struct JsonLineRecords {
@@ -18,7 +19,8 @@ pub(crate) struct JsonLineRecords {
     input: usize,
     name: String,
     ahead: VecDeque<Numbered<Map<String, Json>>>,
-    key: String,
+    keys: Vec<String>,
+    row_number: bool,
     columns: Vec<String>,
     /// Whether a row had the column.
     seen: Vec<bool>,
@@ -29,15 +31,17 @@ pub(crate) struct JsonLineRecords {
 
 impl JsonLineRecords {
     pub(crate) fn new(
-        reader: Box<dyn BufRead + Send>,
+        reader: TextInput,
         (input, name): (usize, String),
+        options: &RecordOptions,
     ) -> JsonLineRecords {
         JsonLineRecords {
-            rows: JsonRows::new(reader, name.as_str().into()),
+            rows: JsonRows::new(reader, name.as_str().into(), &options.dialect),
             input,
             name,
             ahead: VecDeque::new(),
-            key: String::new(),
+            keys: options.keys.clone(),
+            row_number: options.row_number,
             columns: Vec::new(),
             seen: Vec::new(),
             rules: None,
@@ -49,18 +53,19 @@ impl JsonLineRecords {
     fn record(
         &mut self,
         object: &Map<String, Json>,
+        number: u64,
         key: &mut Vec<u8>,
         value: &mut Vec<u8>,
     ) -> std::result::Result<(), String> {
-        key.clear();
         value.clear();
         let cell = |name: &str| object.get(name).map_or(Cell::Missing, Cell::Json);
         let named = |name: &str, reason: String| format!("column `{name}`: {reason}");
-        let key_cell = cell(&self.key);
-        if matches!(key_cell, Cell::Json(Json::Array(_) | Json::Object(_))) {
-            return Err(named(&self.key, "a key is a text, a number or a boolean".to_string()));
+        let part = |column: usize, key: &mut Vec<u8>| cells::key(cell(&self.keys[column]), key);
+        write_key(self.keys.len(), key, part)
+            .map_err(|(column, reason)| named(&self.keys[column], reason))?;
+        if self.row_number {
+            key.extend_from_slice(number.to_string().as_bytes());
         }
-        cells::raw(key_cell, key).map_err(|reason| named(&self.key, reason))?;
         for (i, name) in self.columns.iter().enumerate() {
             self.seen[i] |= object.contains_key(name);
             match &self.rules {
@@ -69,7 +74,7 @@ impl JsonLineRecords {
             }
             .map_err(|reason| named(name, reason))?;
         }
-        let known = |name: &String| *name == self.key || self.columns.contains(name);
+        let known = |name: &String| self.keys.contains(name) || self.columns.contains(name);
         match object.keys().find(|name| self.is_closed && !known(name)) {
             Some(name) => Err(named(
                 name,
@@ -85,7 +90,7 @@ impl ReadRecords for JsonLineRecords {
         let guess = options.needs_inference();
         let untyped = options.values.iter().filter(|column| column.ty.is_none());
         let needed: Vec<&String> =
-            options.key.iter().chain(untyped.map(|column| &column.name)).collect();
+            options.keys.iter().chain(untyped.map(|column| &column.name)).collect();
         let mut bytes = 0;
         while self.ahead.len() < SAMPLE && bytes < SAMPLE_BYTES {
             let Some(row) = self.rows.next_object()? else { break };
@@ -112,14 +117,13 @@ impl ReadRecords for JsonLineRecords {
             }
             Some(_) => {}
         }
-        let columns = Layout::columns(options.key.as_ref(), &options.values, &names, &self.name)?;
+        let columns = Layout::columns(options, &names, &self.name)?;
         let infer =
             |column: &str| infer_type(rows().filter_map(|row| row.get(column)).map(Cell::Json));
         Ok(Some(Layout::of_rows(columns, options.record, infer)))
     }
 
     fn set_layout(&mut self, layout: &Layout, options: &RecordOptions) -> Result<()> {
-        self.key = options.key.clone().unwrap_or_default();
         self.columns.clone_from(&layout.columns);
         self.seen = vec![false; layout.columns.len()];
         self.rules = layout.rules(&self.name)?;
@@ -135,7 +139,8 @@ impl ReadRecords for JsonLineRecords {
                 None => self.rows.next_object()?,
             };
             let Some((line, object)) = next else { return Ok(false) };
-            match object.and_then(|object| self.record(&object, &mut key, &mut value)) {
+            let number = batch.rows() + 1;
+            match object.and_then(|object| self.record(&object, number, &mut key, &mut value)) {
                 Ok(()) => batch.push(origin(self.input, line), &key, &value),
                 Err(reason) => batch.push_bad(format!("{}:{line}: {reason}", self.name)),
             }

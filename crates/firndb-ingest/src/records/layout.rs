@@ -8,7 +8,7 @@
 use crate::infer::holds;
 use crate::parse::json_lines::number;
 use crate::records::cells::{Cell, ColumnRule};
-use crate::records::options::{ColumnType, ValueColumn};
+use crate::records::options::{ColumnType, RecordOptions, ValueColumn};
 use crate::row::RawValue;
 use crate::value::is_missing_word;
 use firndb::search;
@@ -38,22 +38,22 @@ impl Layout {
     /// The columns of the value: the `chosen` ones, else all of `names` but the key. `input` is the
     /// name of the input.
     pub(crate) fn columns(
-        key: Option<&String>,
-        chosen: &[ValueColumn],
+        options: &RecordOptions,
         names: &[&str],
         input: &str,
     ) -> Result<Vec<ValueColumn>> {
-        let listed = || names.join(", ");
-        let Some(key) = key else {
-            let message = format!("{input}: say which column is the key with --key: {}", listed());
+        let (keys, chosen) = (&options.keys, &options.values);
+        if keys.is_empty() && !options.row_number {
+            let names = listed(names);
+            let message = format!("{input}: say which column is the key with --key: {names}");
             return Err(Error::invalid(message));
-        };
+        }
+        if let Some(twice) = (1..keys.len()).find(|n| keys[..*n].contains(&keys[*n])) {
+            return Err(Error::invalid(format!("--key names `{}` twice", keys[twice])));
+        }
         let untyped = chosen.iter().filter(|column| column.ty.is_none()).map(|column| &column.name);
-        if let Some(name) =
-            std::iter::once(key).chain(untyped).find(|n| !names.contains(&n.as_str()))
-        {
-            let message = format!("{input}: there is no column `{name}`; columns are {}", listed());
-            return Err(Error::invalid(message));
+        if let Some(name) = keys.iter().chain(untyped).find(|n| !names.contains(&n.as_str())) {
+            return Err(no_column(input, name, names));
         }
         let twice = |(i, one): (usize, &ValueColumn)| {
             chosen[..i].iter().any(|other| other.name == one.name)
@@ -64,7 +64,7 @@ impl Layout {
         if !chosen.is_empty() {
             return Ok(chosen.to_vec());
         }
-        let others = names.iter().filter(|name| *name != key);
+        let others = names.iter().filter(|name| !keys.iter().any(|key| key == *name));
         let others = others.map(|name| ValueColumn::new(*name));
         match others.collect::<Vec<ValueColumn>>() {
             none if none.is_empty() => {
@@ -130,6 +130,21 @@ impl Layout {
             ))
         })
     }
+}
+
+/// The error for a column that an input has not.
+pub(crate) fn no_column(input: &str, name: &str, names: &[&str]) -> Error {
+    let message = format!("{input}: there is no column `{name}`; columns are {}", listed(names));
+    Error::invalid(message)
+}
+
+/// Names for a message. White space around a name is shown.
+fn listed(names: &[&str]) -> String {
+    let shown = names.iter().map(|name| match name.trim() == *name {
+        true => name.to_string(),
+        false => format!("`{name}`"),
+    });
+    shown.collect::<Vec<String>>().join(", ")
 }
 
 /// The Avro type of a column of type `ty`.

@@ -18,6 +18,7 @@ mod cells;
 mod columnar;
 mod delimited;
 mod json_lines;
+mod key;
 mod layout;
 mod objects;
 mod options;
@@ -25,6 +26,7 @@ mod reader;
 mod text;
 
 pub use batch::{KeyValueBatch, origin, origin_name};
+pub use key::KEY_SEPARATOR;
 pub use objects::EXPIRES_AT;
 pub use options::{ColumnType, RecordOptions, ValueColumn};
 pub use reader::{READER_THREAD, RecordReader};

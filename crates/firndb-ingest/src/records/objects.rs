@@ -10,15 +10,16 @@
 //! [`RecordWriter`]: crate::RecordWriter
 
 use crate::parse::json_lines::JsonRows;
+use crate::parse::text_input::TextInput;
 use crate::records::ReadRecords;
 use crate::records::batch::{KeyValueBatch, origin};
 use crate::records::cells::{self, Cell};
+use crate::records::key::write_key;
 use crate::records::layout::Layout;
 use crate::records::options::RecordOptions;
 use crate::value::from_hex;
 use firndb::Result;
 use serde_json::{Map, Value as Json};
-use std::io::BufRead;
 
 /// The member of JSON lines that holds the time at which a record expires, in milliseconds since
 /// 1970.
@@ -29,24 +30,29 @@ pub(crate) struct ObjectRecords {
     rows: JsonRows,
     input: usize,
     name: String,
-    key: Option<String>,
+    keys: Vec<String>,
+    row_number: bool,
     values: Vec<String>,
     record: bool,
+    /// Whether records can expire: those of a table cannot.
+    can_expire: bool,
 }
 
 impl ObjectRecords {
     pub(crate) fn new(
-        reader: Box<dyn BufRead + Send>,
+        reader: TextInput,
         (input, name): (usize, String),
         options: &RecordOptions,
     ) -> ObjectRecords {
         ObjectRecords {
-            rows: JsonRows::new(reader, name.as_str().into()),
+            rows: JsonRows::new(reader, name.as_str().into(), &options.dialect),
             input,
             name,
-            key: options.key.clone(),
+            keys: options.keys.clone(),
+            row_number: options.row_number,
             values: options.values.iter().map(|column| column.name.clone()).collect(),
             record: options.record,
+            can_expire: options.json_values,
         }
     }
 
@@ -54,34 +60,45 @@ impl ObjectRecords {
     fn record(
         &self,
         object: Map<String, Json>,
+        number: u64,
         out: &mut (Vec<u8>, Vec<u8>),
     ) -> Outcome<Option<u64>> {
         let (key, value) = out;
         key.clear();
         value.clear();
-        let Some(name) = &self.key else {
+        if self.keys.is_empty() && !self.row_number {
             let columns =
                 [named_bytes(&object, "key", key)?, named_bytes(&object, "value", value)?];
             let known = |name: &str| columns.contains(&name) || name == EXPIRES_AT;
             return match object.keys().find(|name| !known(name)) {
-                None => object.get(EXPIRES_AT).map_or(Ok(None), time),
+                None => match object.get(EXPIRES_AT).map_or(Ok(None), time)? {
+                    Some(_) if !self.can_expire => Err(format!(
+                        "column `{EXPIRES_AT}`: the record expires, and records of a table cannot; \
+                         leave the column out, or name the columns with --key and --value"
+                    )),
+                    time => Ok(time),
+                },
                 Some(name) => Err(format!(
                     "column `{name}` is not expected beside key and value; say which column is \
                      the key with --key"
                 )),
             };
+        }
+        if let Some(name) = self.keys.iter().find(|name| !object.contains_key(*name)) {
+            return Err(format!("there is no column `{name}`"));
+        }
+        let part = |column: usize, key: &mut Vec<u8>| {
+            cells::key(object.get(&self.keys[column]).map_or(Cell::Missing, Cell::Json), key)
         };
-        match object.get(name) {
-            None => return Err(format!("there is no column `{name}`")),
-            Some(Json::Array(_) | Json::Object(_)) => {
-                return Err(format!("column `{name}`: a key is a text, a number or a boolean"));
-            }
-            Some(json) => scalar(name, json, key)?,
+        write_key(self.keys.len(), key, part)
+            .map_err(|(column, reason)| format!("column `{}`: {reason}", self.keys[column]))?;
+        if self.row_number {
+            key.extend_from_slice(number.to_string().as_bytes());
         }
         match &self.values[..] {
             [] => {
                 let mut object = object;
-                object.shift_remove(name);
+                object.retain(|name, _| !self.keys.contains(name));
                 value.extend_from_slice(Json::Object(object).to_string().as_bytes());
             }
             [column] if !self.record => match object.get(column) {
@@ -157,7 +174,8 @@ impl ReadRecords for ObjectRecords {
         let mut record = (Vec::new(), Vec::new());
         while !batch.is_full() {
             let Some((line, object)) = self.rows.next_object()? else { return Ok(false) };
-            match object.and_then(|object| self.record(object, &mut record)) {
+            let number = batch.rows() + 1;
+            match object.and_then(|object| self.record(object, number, &mut record)) {
                 Ok(expires) => {
                     let origin = origin(self.input, line);
                     batch.push_expiring(origin, &record.0, &record.1, expires);
@@ -176,12 +194,14 @@ mod tests {
 
     fn read(lines: &str, key: Option<&str>, values: &[&str], record: bool) -> Vec<String> {
         let options = RecordOptions {
-            key: key.map(str::to_string),
+            keys: key.map(str::to_string).into_iter().collect(),
             values: values.iter().map(|v| ValueColumn::parse(v).unwrap()).collect(),
             record,
+            json_values: true,
             ..RecordOptions::default()
         };
         let reader = Box::new(std::io::Cursor::new(lines.as_bytes().to_vec()));
+        let reader = TextInput::new(reader, "a", &options.dialect, false).unwrap();
         let mut records = ObjectRecords::new(reader, (0, "a".to_string()), &options);
         let mut batch = KeyValueBatch::default();
         while records.fill(&mut batch).unwrap() {}
@@ -211,7 +231,8 @@ mod tests {
         let times = ["7", "null", "-1", "18446744073709551615", "0"];
         let lines: String = times.map(line).concat();
         let reader = Box::new(std::io::Cursor::new(lines.into_bytes()));
-        let options = RecordOptions::default();
+        let options = RecordOptions::default().json_values(true);
+        let reader = TextInput::new(reader, "a", &options.dialect, false).unwrap();
         let mut records = ObjectRecords::new(reader, (0, "a".to_string()), &options);
         let mut batch = KeyValueBatch::default();
         while records.fill(&mut batch).unwrap() {}

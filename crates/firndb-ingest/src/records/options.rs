@@ -2,7 +2,7 @@
 
 use crate::format::Format;
 use crate::input::{Compression, Progress};
-use encoding_rs::Encoding;
+use crate::parse::dialect::Dialect;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -18,14 +18,16 @@ pub struct RecordOptions {
     pub separator: Vec<u8>,
     /// Refuses inputs that are not text: the caller chose a separator.
     pub require_text: bool,
-    /// Delimiter of columns in CSV and TSV; `None` is that of the format.
-    pub delimiter: Option<u8>,
-    /// Encoding of text, CSV and TSV, which are converted to UTF-8; `None` takes bytes as they are.
-    pub encoding: Option<&'static Encoding>,
-    /// The column of the key. All formats but text need one, except JSON lines with
-    /// [`RecordOptions::json_values`].
-    pub key: Option<String>,
-    /// The columns of the value; all but the key if there are none.
+    /// How text inputs are written.
+    pub dialect: Dialect,
+    /// The columns of the key. All formats but text need one, except JSON lines whose members are
+    /// `key` and `value`, or `key_hex` and `value_hex`. The key of several columns is their values
+    /// with [`KEY_SEPARATOR`](crate::KEY_SEPARATOR) between them.
+    pub keys: Vec<String>,
+    /// The key of a row is its number, from 1 and over all inputs; bad rows count. In text the
+    /// whole line is the value.
+    pub row_number: bool,
+    /// The columns of the value; all but those of the key if there are none.
     pub values: Vec<ValueColumn>,
     /// Encodes a single column as a record, too, instead of as its bytes.
     pub record: bool,
@@ -44,9 +46,9 @@ impl Default for RecordOptions {
             compression: Compression::Auto,
             separator: b"\t".to_vec(),
             require_text: false,
-            delimiter: None,
-            encoding: None,
-            key: None,
+            dialect: Dialect::default(),
+            keys: Vec::new(),
+            row_number: false,
             values: Vec::new(),
             record: false,
             json_values: false,
@@ -81,21 +83,26 @@ impl RecordOptions {
         self
     }
 
-    /// Sets [`RecordOptions::delimiter`].
-    pub fn delimiter(mut self, delimiter: impl Into<Option<u8>>) -> Self {
-        self.delimiter = delimiter.into();
+    /// Sets [`RecordOptions::dialect`].
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
         self
     }
 
-    /// Sets [`RecordOptions::encoding`].
-    pub fn encoding(mut self, encoding: impl Into<Option<&'static Encoding>>) -> Self {
-        self.encoding = encoding.into();
+    /// Sets [`RecordOptions::keys`] to one column.
+    pub fn key(self, column: impl Into<String>) -> Self {
+        self.keys([column.into()])
+    }
+
+    /// Sets [`RecordOptions::keys`].
+    pub fn keys(mut self, columns: impl IntoIterator<Item = String>) -> Self {
+        self.keys = columns.into_iter().collect();
         self
     }
 
-    /// Sets [`RecordOptions::key`].
-    pub fn key(mut self, column: impl Into<String>) -> Self {
-        self.key = Some(column.into());
+    /// Sets [`RecordOptions::row_number`].
+    pub fn row_number(mut self, row_number: bool) -> Self {
+        self.row_number = row_number;
         self
     }
 
@@ -127,6 +134,13 @@ impl RecordOptions {
     pub fn cancel(mut self, cancel: Arc<AtomicBool>) -> Self {
         self.cancel = cancel;
         self
+    }
+
+    /// Whether JSON lines are objects with the members of [`RecordWriter`](crate::RecordWriter), or
+    /// values are JSON objects.
+    pub(crate) fn are_objects(&self) -> bool {
+        let has_columns = !self.keys.is_empty() || self.row_number || !self.values.is_empty();
+        self.json_values || !has_columns && !self.record
     }
 
     /// Whether the types of rows must be inferred.

@@ -1,7 +1,9 @@
 //! The records of several inputs, read and parsed in a thread.
 
 use crate::format::Format;
-use crate::input::{Input, Source};
+use crate::guard::reason;
+use crate::input::{Input, Source, read_error};
+use crate::parse::text_input::TextInput;
 use crate::records::ReadRecords;
 use crate::records::batch::KeyValueBatch;
 use crate::records::columnar::ColumnarRecords;
@@ -14,9 +16,8 @@ use crate::records::text::TextRecords;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
 use firndb::{Error, ErrorKind, Result};
-use std::any::Any;
 use std::fmt;
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -132,7 +133,10 @@ impl RecordReader {
         let thread = std::thread::Builder::new().name(READER_THREAD.to_string()).spawn(move || {
             // Parsers of other crates can panic on damaged files.
             let result = catch_unwind(AssertUnwindSafe(|| worker.run(sources)));
-            if let Err(e) = result.unwrap_or_else(|panic| Err(worker.panicked(&*panic))) {
+            if let Err(e) = result.unwrap_or_else(|panic| {
+                let name = &worker.name;
+                Err(Error::invalid(format!("{name}: {}", reason(&*panic))))
+            }) {
                 // The caller may have dropped the receiver.
                 let _ = worker.sender.send(Message::Failed(e));
             }
@@ -214,6 +218,7 @@ impl Worker {
     fn run(&mut self, sources: Vec<Source>) -> Result<()> {
         let mut without_rows: Option<Layout> = None;
         let mut absent: Option<Vec<String>> = None;
+        let mut rows = 0;
         for (number, source) in sources.into_iter().enumerate() {
             self.name = source.name();
             let mut records = self.open(number, source)?;
@@ -233,8 +238,9 @@ impl Worker {
             records.set_layout(layout, &self.options)?;
             let mut more = true;
             while more {
-                let mut batch = KeyValueBatch::default();
+                let mut batch = KeyValueBatch::after(rows);
                 more = records.fill(&mut batch)?;
+                rows = batch.rows();
                 if !self.send(Message::Batch(batch)) {
                     return Ok(());
                 }
@@ -253,15 +259,6 @@ impl Worker {
         Ok(())
     }
 
-    /// The error of a parser that panicked.
-    fn panicked(&self, panic: &(dyn Any + Send)) -> Error {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let why = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason");
-        let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
-        let name = &self.name;
-        Error::invalid(format!("{name}: the file is damaged; its reader gave up: {why}"))
-    }
-
     /// False if the caller dropped the reader.
     fn send(&self, message: Message) -> bool {
         self.sender.send(message).is_ok()
@@ -277,10 +274,12 @@ impl Worker {
             source => source,
         };
         let mut reader = source.open(options.compression, &options.progress)?;
-        let head = reader.fill_buf().map_err(|e| Error::io("read", name.as_ref(), e))?;
+        let head = reader.fill_buf().map_err(|e| read_error(&name, e))?;
         let is_object = options.json_values && head.trim_ascii_start().starts_with(b"{");
-        let has_columns = options.key.is_some() || options.delimiter.is_some() || is_object;
+        let has_columns = !options.keys.is_empty() || options.dialect.is_delimited() || is_object;
         let format = options.format.detect(source.path(), head, has_columns);
+        let is_guess = Format::Auto.detect(source.path(), &[], false) == Format::Text;
+        let is_guess = is_guess && options.format == Format::Auto && has_columns;
         if options.require_text && format != Format::Text {
             let form = format.name();
             return Err(Error::invalid(format!(
@@ -290,22 +289,43 @@ impl Worker {
         }
         let id = (number, name);
         Ok(match format {
-            Format::Csv => Box::new(DelimitedRecords::new(reader, id, b',', options)?),
-            Format::Tsv => Box::new(DelimitedRecords::new(reader, id, b'\t', options)?),
-            Format::Parquet => {
-                Box::new(ColumnarRecords::parquet(source.file(), id, &options.progress)?)
+            format if format.has_types() => {
+                let file = source.file();
+                Box::new(ColumnarRecords::open(format, file, reader, id, &options.progress)?)
             }
-            Format::Arrow => {
-                Box::new(ColumnarRecords::ipc(source.file(), reader, id, &options.progress)?)
+            format => {
+                let is_text = matches!(format, Format::Text | Format::Auto);
+                let mut input = TextInput::new(reader, &id.1, &options.dialect, is_text)?;
+                let format = match is_guess {
+                    true => {
+                        let head = input.fill_buf();
+                        let head = head.map_err(|e| read_error(&id.1, e))?;
+                        Format::of_rows(options.dialect.first_row(head))
+                    }
+                    false => format,
+                };
+                open_text(input, id, format, options)?
             }
-            Format::Avro => Box::new(ColumnarRecords::avro(reader, id, &options.progress)?),
-            Format::JsonLines if options.json_values => {
-                Box::new(ObjectRecords::new(reader, id, options))
-            }
-            Format::JsonLines => Box::new(JsonLineRecords::new(reader, id)),
-            Format::Text | Format::Auto => Box::new(TextRecords::new(reader, id, options)),
         })
     }
+}
+
+/// Opens an input of text, CSV, TSV or JSON lines.
+fn open_text(
+    input: TextInput,
+    id: (usize, String),
+    format: Format,
+    options: &RecordOptions,
+) -> Result<Box<dyn ReadRecords>> {
+    Ok(match format {
+        Format::Csv => Box::new(DelimitedRecords::new(input, id, b',', options)?),
+        Format::Tsv => Box::new(DelimitedRecords::new(input, id, b'\t', options)?),
+        Format::JsonLines if options.are_objects() => {
+            Box::new(ObjectRecords::new(input, id, options))
+        }
+        Format::JsonLines => Box::new(JsonLineRecords::new(input, id, options)),
+        _ => Box::new(TextRecords::new(input, id, options)),
+    })
 }
 
 #[cfg(test)]

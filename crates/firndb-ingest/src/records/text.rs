@@ -1,45 +1,62 @@
 //! Separated text: a record per line. The key ends before the first separator, the value is the
 //! rest of the line.
 //!
-//! Bytes are taken as they are, unless the options have an encoding. Then each line is converted to
+//! Bytes are taken as they are, unless the dialect has an encoding. Then they are converted to
 //! UTF-8, and a line that is not valid in the encoding is a bad row.
 
+use crate::input::read_error;
+use crate::parse::dialect::Dialect;
+use crate::parse::text_input::TextInput;
 use crate::records::ReadRecords;
 use crate::records::batch::{KeyValueBatch, origin};
 use crate::records::layout::Layout;
 use crate::records::options::RecordOptions;
-use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use firndb::{Error, Result};
-use std::borrow::Cow;
 use std::io::{BufRead, Read};
-use std::path::Path;
-
-/// Maximum bytes of a line. An input with a longer one is not text.
-const MAX_LINE: u64 = 1 << 30;
 
 /// Reads the lines of one input.
 pub(crate) struct TextRecords {
-    lines: Lines,
+    lines: TextInput,
     input: usize,
     name: String,
     separator: Vec<u8>,
-    encoding: Option<&'static Encoding>,
+    dialect: Dialect,
+    row_number: bool,
+    /// Number of the current line, from 1, and its bytes.
+    line: u64,
+    buffer: Vec<u8>,
 }
 
 impl TextRecords {
     pub(crate) fn new(
-        reader: Box<dyn BufRead + Send>,
+        lines: TextInput,
         (input, name): (usize, String),
         options: &RecordOptions,
     ) -> TextRecords {
-        let (encoding, separator) = (options.encoding, options.separator.clone());
-        let wide = match encoding {
-            Some(e) if e == UTF_16LE => Wide::Little,
-            Some(e) if e == UTF_16BE => Wide::Big,
-            _ => Wide::No,
-        };
-        let lines = Lines { reader, wide, line: 0, buffer: Vec::new() };
-        TextRecords { lines, input, name, separator, encoding }
+        TextRecords {
+            lines,
+            input,
+            name,
+            separator: options.separator.clone(),
+            dialect: options.dialect.clone(),
+            row_number: options.row_number,
+            line: 0,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Reads the next line with its line end; false at the end of the input.
+    fn next_line(&mut self) -> Result<bool> {
+        self.buffer.clear();
+        self.line += 1;
+        let limit = (self.dialect.max_row as u64).saturating_add(1);
+        let read = self.lines.by_ref().take(limit).read_until(b'\n', &mut self.buffer);
+        let read = read.map_err(|e| read_error(&self.name, e))?;
+        if read as u64 == limit {
+            let position = format!("{}:{}", self.name, self.line);
+            return Err(self.dialect.too_long(&position, "; this may not be separated text"));
+        }
+        Ok(read > 0)
     }
 }
 
@@ -49,7 +66,7 @@ impl ReadRecords for TextRecords {
     }
 
     fn set_layout(&mut self, layout: &Layout, options: &RecordOptions) -> Result<()> {
-        let columns = options.key.is_some() || !options.values.is_empty() || options.record;
+        let columns = !options.keys.is_empty() || !options.values.is_empty() || options.record;
         if columns || layout.types.is_some() {
             let name = &self.name;
             let message =
@@ -61,27 +78,19 @@ impl ReadRecords for TextRecords {
 
     fn fill(&mut self, batch: &mut KeyValueBatch) -> Result<bool> {
         while !batch.is_full() {
-            let more = self.lines.next().map_err(|e| Error::io("read", Path::new(&self.name), e));
-            if !more? {
+            if !self.next_line()? {
                 return Ok(false);
             }
-            let line = self.lines.line;
+            let (line, number) = (self.line, batch.rows() + 1);
             let mut bad =
                 |reason: String| batch.push_bad(format!("{}:{line}: {reason}", self.name));
-            if self.lines.buffer.len() as u64 >= MAX_LINE {
-                return Err(Error::invalid(format!(
-                    "{}:{line}: the line is longer than 1 GiB; this is not separated text",
-                    self.name
-                )));
-            }
-            let Some(text) = decode(self.encoding, &self.lines.buffer, line == 1) else {
-                let name = self.encoding.map_or("", |encoding| encoding.name());
+            if let Some(name) = self.lines.malformed() {
                 bad(format!("the line is not valid {name}"));
                 continue;
-            };
-            let (text, ended) = match text.strip_suffix(b"\n") {
+            }
+            let (text, ended) = match self.buffer.strip_suffix(b"\n") {
                 Some(text) => (text, true),
-                None => (&text[..], false),
+                None => (&self.buffer[..], false),
             };
             let text = text.strip_suffix(b"\r").unwrap_or(text);
             if line == 1 && !ended && text.contains(&b'\r') {
@@ -90,6 +99,10 @@ impl ReadRecords for TextRecords {
                      old Macs, convert them first, for example with tr '\\r' '\\n'",
                     self.name
                 )));
+            }
+            if self.row_number {
+                batch.push(origin(self.input, line), number.to_string().as_bytes(), text);
+                continue;
             }
             match find(text, &self.separator) {
                 Some(0) => bad(format!(
@@ -119,70 +132,10 @@ fn find(text: &[u8], separator: &[u8]) -> Option<usize> {
     }
 }
 
-/// Bytes as UTF-8; `None` if they are not valid in the encoding. A byte order mark is removed if
-/// the bytes are the first of the input (`first`).
-pub(crate) fn decode<'a>(
-    encoding: Option<&'static Encoding>,
-    bytes: &'a [u8],
-    first: bool,
-) -> Option<Cow<'a, [u8]>> {
-    let Some(encoding) = encoding else {
-        let mark = first && bytes.starts_with(b"\xef\xbb\xbf");
-        return Some(Cow::Borrowed(if mark { &bytes[3..] } else { bytes }));
-    };
-    let mark = Encoding::for_bom(bytes).filter(|(found, _)| first && *found == encoding);
-    let bytes = &bytes[mark.map_or(0, |(_, length)| length)..];
-    let text = encoding.decode_without_bom_handling_and_without_replacement(bytes)?;
-    Some(match text {
-        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-    })
-}
-
-/// Whether code units have two bytes, and their order.
-#[derive(Clone, Copy, PartialEq)]
-enum Wide {
-    No,
-    Little,
-    Big,
-}
-
-struct Lines {
-    reader: Box<dyn BufRead + Send>,
-    wide: Wide,
-    /// Number of the current line, from 1.
-    line: u64,
-    buffer: Vec<u8>,
-}
-
-impl Lines {
-    /// Reads the next line into the buffer, with its line end. False at the end of the input.
-    fn next(&mut self) -> std::io::Result<bool> {
-        self.buffer.clear();
-        self.line += 1;
-        loop {
-            let mut limited = self.reader.by_ref().take(MAX_LINE);
-            let read = limited.read_until(b'\n', &mut self.buffer)?;
-            if self.wide == Wide::Little && self.buffer.last() == Some(&b'\n') {
-                self.reader.by_ref().take(1).read_to_end(&mut self.buffer)?;
-            }
-            let end = match self.wide {
-                Wide::No => true,
-                Wide::Little => {
-                    self.buffer.ends_with(b"\n\0") && self.buffer.len().is_multiple_of(2)
-                }
-                Wide::Big => self.buffer.ends_with(b"\0\n") && self.buffer.len().is_multiple_of(2),
-            };
-            if end || read == 0 || self.buffer.len() as u64 >= MAX_LINE {
-                return Ok(!self.buffer.is_empty());
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 
     fn read(
         bytes: Vec<u8>,
@@ -190,8 +143,10 @@ mod tests {
         encoding: Option<&'static Encoding>,
     ) -> (Vec<String>, Vec<String>) {
         let reader = Box::new(std::io::Cursor::new(bytes));
-        let options = RecordOptions::default().separator(separator).encoding(encoding);
-        let mut text = TextRecords::new(reader, (0, "a".to_string()), &options);
+        let dialect = Dialect::default().encoding(encoding);
+        let options = RecordOptions::default().separator(separator).dialect(dialect);
+        let input = TextInput::new(reader, "a", &options.dialect, true).unwrap();
+        let mut text = TextRecords::new(input, (0, "a".to_string()), &options);
         let mut batch = KeyValueBatch::default();
         while text.fill(&mut batch).unwrap() {}
         let show = |(origin, key, value): (u64, &[u8], &[u8])| {

@@ -24,7 +24,7 @@ pub(super) struct AvroWriter<W> {
 impl<W: Write> AvroWriter<W> {
     /// Writes the header.
     pub(super) fn new(mut out: W, schema: &Schema) -> Result<AvroWriter<W>> {
-        let schema = record_type(schema).map_err(Error::invalid)?.to_json().to_string();
+        let schema = record_type(schema).map_err(|reason| refused(&reason))?.to_json().to_string();
         let mut header = MAGIC.to_vec();
         encode::block(2, &mut header);
         for (key, value) in [("avro.codec", "deflate"), ("avro.schema", &schema)] {
@@ -50,9 +50,8 @@ impl<W: Write> AvroWriter<W> {
         let columns = columns.map_err(Error::invalid)?;
         for row in 0..batch.num_rows() {
             for (write, field) in columns.iter().zip(schema.fields()) {
-                write(row, &mut self.block).map_err(|reason| {
-                    Error::invalid(format!("column `{}`: {reason}", field.name()))
-                })?;
+                write(row, &mut self.block)
+                    .map_err(|reason| refused(&format!("column `{}`: {reason}", field.name())))?;
             }
             self.rows += 1;
             if self.block.len() >= BLOCK {
@@ -95,6 +94,11 @@ fn record_type(schema: &Schema) -> std::result::Result<Type, String> {
         fields.push(Field { column: field.name().clone(), ty });
     }
     Ok(Type::Record(avro::Record { name, fields }))
+}
+
+/// The error for a type or a value that Avro cannot express.
+fn refused(reason: &str) -> Error {
+    Error::invalid(format!("Avro cannot hold this: {reason}; use parquet or arrow"))
 }
 
 fn failed(error: std::io::Error) -> Error {

@@ -4,7 +4,7 @@ use crate::format::Format;
 use crate::write::avro::AvroWriter;
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::Schema;
+use arrow_schema::{DataType, Fields, Schema};
 use firndb::{Error, ErrorKind, Result};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
@@ -46,6 +46,7 @@ impl<W: Write + Send> BatchWriter<W> {
     pub fn new(out: W, format: Format, schema: &Schema) -> Result<BatchWriter<W>> {
         Ok(BatchWriter(match format {
             Format::Parquet => {
+                check_dictionaries(schema.fields())?;
                 let zstd = Compression::ZSTD(ZstdLevel::default());
                 let properties = WriterProperties::builder().set_compression(zstd).build();
                 let schema = Arc::new(schema.clone());
@@ -99,6 +100,23 @@ impl<W: Write + Send> fmt::Debug for BatchWriter<W> {
             Inner::Avro(_) => "BatchWriter(avro)",
         })
     }
+}
+
+/// Refuses dictionaries of values of a fixed size, which the crate `parquet` writes in a way that
+/// other readers do not read.
+fn check_dictionaries(fields: &Fields) -> Result<()> {
+    fields.iter().try_for_each(|field| match field.data_type() {
+        DataType::Dictionary(_, values) if matches!(**values, DataType::FixedSizeBinary(_)) => {
+            let (name, ty) = (field.name(), field.data_type());
+            let message = format!("column `{name}`: the type {ty} is not written as Parquet");
+            Err(Error::invalid(format!("{message}; use its values, or Arrow")))
+        }
+        DataType::Struct(fields) => check_dictionaries(fields),
+        DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _) => {
+            check_dictionaries(&Fields::from(vec![item.clone()]))
+        }
+        _ => Ok(()),
+    })
 }
 
 fn failed(error: impl fmt::Display) -> Error {

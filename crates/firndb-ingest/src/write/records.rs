@@ -1,14 +1,14 @@
-//! Keys and values as text, CSV or JSON lines.
+//! Keys and values as text, CSV, TSV or JSON lines.
 
 use crate::records::EXPIRES_AT;
 use crate::value::{put_bytes, shown_key};
-use csv::{ByteRecord, Writer};
+use crate::write::delimited::CsvWriter;
 use firndb::log::Entry;
 use firndb::{Error, Result};
 use serde_json::{Map, Value as Json};
 use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The format of written records.
@@ -19,6 +19,8 @@ pub enum RecordFormat {
     Text,
     /// The header `key,value`, then a row per record.
     Csv,
+    /// The same with tabs.
+    Tsv,
     /// A JSON object per line. `key_hex` and `value_hex` are bytes that are not text, and
     /// `expires_at` is the time of expiry in milliseconds since 1970.
     #[default]
@@ -33,7 +35,8 @@ impl RecordFormat {
         let plain = [".gz", ".zst", ".zstd"].iter().find_map(|s| name.strip_suffix(s));
         match plain.unwrap_or(&name).rsplit_once('.') {
             Some((_, "csv")) => RecordFormat::Csv,
-            Some((_, "txt" | "text" | "tsv" | "tab")) => RecordFormat::Text,
+            Some((_, "tsv" | "tab")) => RecordFormat::Tsv,
+            Some((_, "txt" | "text")) => RecordFormat::Text,
             _ => RecordFormat::JsonLines,
         }
     }
@@ -111,7 +114,8 @@ impl RecordWriterOptions {
 /// The empty key in hexadecimal digits. An empty text would be a missing key.
 pub const NO_DIGITS: &[u8] = b"0x";
 
-/// Writes records as text, CSV or JSON lines, which a [`RecordReader`](crate::RecordReader) reads.
+/// Writes records as text, CSV, TSV or JSON lines, which a [`RecordReader`](crate::RecordReader)
+/// reads.
 pub struct RecordWriter<W: Write> {
     options: RecordWriterOptions,
     to: To<W>,
@@ -124,11 +128,11 @@ pub struct RecordWriter<W: Write> {
 
 enum To<W: Write> {
     Lines(W),
-    Csv(Box<Writer<W>>),
+    Csv(CsvWriter<W>),
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// A writer to `out`. Writes the header of CSV. `name` is used in messages.
+    /// A writer to `out`. Writes the header of CSV and TSV. `name` is used in messages.
     ///
     /// # Errors
     ///
@@ -140,12 +144,13 @@ impl<W: Write> RecordWriter<W> {
     ) -> Result<RecordWriter<W>> {
         let name = name.into();
         let to = match options.format {
-            RecordFormat::Csv => {
-                let mut writer = Writer::from_writer(out);
+            RecordFormat::Csv | RecordFormat::Tsv => {
+                let is_csv = options.format == RecordFormat::Csv;
+                let delimiter = if is_csv { b',' } else { b'\t' };
+                let mut writer = CsvWriter::new(out, name.clone(), delimiter);
                 let header: &[&str] = if options.keys_only { &["key"] } else { &["key", "value"] };
-                let written = writer.write_record(header);
-                written.map_err(|e| Error::io("write", &name, csv_error(e)))?;
-                To::Csv(Box::new(writer))
+                writer.header(header)?;
+                To::Csv(writer)
             }
             _ => To::Lines(out),
         };
@@ -178,10 +183,9 @@ impl<W: Write> RecordWriter<W> {
         self.unexpiring += u64::from(!has_time && expiry.millis().is_some());
         let written = match &mut self.to {
             To::Csv(writer) => {
-                let mut row = ByteRecord::new();
-                row.push_field(&shown_key);
-                value.iter().for_each(|value| row.push_field(&shown(value)));
-                writer.write_byte_record(&row).map_err(csv_error)
+                // No value is missing, so an empty one needs no quotes.
+                let value = value.map(|value| Some(shown(value)).filter(|text| !text.is_empty()));
+                return writer.row(std::iter::once(Some(shown_key)).chain(value));
             }
             To::Lines(out) if self.options.format == RecordFormat::JsonLines => {
                 let mut object = Map::new();
@@ -229,7 +233,7 @@ impl<W: Write> RecordWriter<W> {
             RecordFormat::JsonLines => return Ok(()),
             _ if key.is_empty() => "an empty key",
             _ if value.ends_with(b"\r") => "a value that ends with a carriage return",
-            RecordFormat::Csv => return Ok(()),
+            RecordFormat::Csv | RecordFormat::Tsv => return Ok(()),
             RecordFormat::Text if key.contains(&b'\n') || value.contains(&b'\n') => "a newline",
             RecordFormat::Text if !ends_at(key, separator) => "a separator in its key",
             RecordFormat::Text if marked => "a key that begins like a byte order mark",
@@ -252,7 +256,7 @@ impl<W: Write> RecordWriter<W> {
         let fail = |e| Error::io("write", &self.name, e);
         let out = match self.to {
             To::Lines(mut out) => out.flush().map_err(fail).map(|()| out)?,
-            To::Csv(writer) => writer.into_inner().map_err(|e| fail(e.into_error()))?,
+            To::Csv(writer) => writer.finish()?,
         };
         Ok((out, self.unexpiring))
     }
@@ -269,13 +273,6 @@ impl<W: Write> fmt::Debug for RecordWriter<W> {
 fn ends_at(key: &[u8], separator: &[u8]) -> bool {
     let line = [key, separator].concat();
     memchr::memmem::find(&line, separator) == Some(key.len())
-}
-
-fn csv_error(error: csv::Error) -> io::Error {
-    match error.into_kind() {
-        csv::ErrorKind::Io(e) => e,
-        other => io::Error::other(format!("{other:?}")),
-    }
 }
 
 #[cfg(test)]

@@ -6,12 +6,11 @@ use super::flights::{self, CORRECTED_CARRIER, CORRECTED_MONTH, CORRECTION};
 use crate::failure::Result;
 use crate::interrupt;
 use crate::output::{Out, plural, size, thousands, time};
-use csv::{Reader as CsvReader, StringRecord, Writer as CsvWriter};
 use firndb::catalog::{Catalog, CatalogReader, Published, ReaderOptions};
 use firndb::indexer::{Applied, Indexer, Options, Partitioning};
 use firndb::search::{Document, Value, query};
 use firndb::{Error, ErrorKind};
-use firndb_ingest::{Format, RowOptions, Rows, Typer, TyperOptions};
+use firndb_ingest::{CsvWriter, Format, RawValue, Row, RowOptions, Rows, Typer, TyperOptions};
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -104,23 +103,20 @@ pub fn run(out: &mut Out, csv: &Path, dir: &Path, bar: &ProgressBar, json: bool)
 /// Writes one file per carrier; returns their paths by carrier.
 fn split(csv: &Path, dir: &Path) -> firndb::Result<BTreeMap<String, PathBuf>> {
     std::fs::create_dir_all(dir).map_err(|e| Error::io("make", dir, e))?;
-    let mut rows = reader(csv)?;
-    let header = rows.headers().map_err(|e| bad(csv, &e))?.clone();
-    let carrier = column(&header, "carrier")?;
+    let mut rows = read(csv);
     let mut feeds: BTreeMap<String, (PathBuf, CsvWriter<File>)> = BTreeMap::new();
-    for row in rows.records() {
-        let row = row.map_err(|e| bad(csv, &e))?;
-        let name = &row[carrier];
+    while let Some(row) = next(&mut rows)? {
+        let name = text(&row, "carrier")?;
         if !feeds.contains_key(name) {
             let path = dir.join(format!("{name}.csv"));
-            feeds.insert(name.to_string(), (path.clone(), writer(&path, &header)?));
+            feeds.insert(name.to_string(), (path.clone(), writer(&path, &row)?));
         }
-        let (path, feed) = feeds.get_mut(name).expect("it was made above");
-        feed.write_record(&row).map_err(|e| bad(path, &e))?;
+        let (_, feed) = feeds.get_mut(name).expect("it was made above");
+        write(feed, &row)?;
     }
     let mut paths = BTreeMap::new();
-    for (name, (path, mut feed)) in feeds {
-        feed.flush().map_err(|e| Error::io("write", &path, e))?;
+    for (name, (path, feed)) in feeds {
+        feed.finish()?;
         paths.insert(name, path);
     }
     Ok(paths)
@@ -130,66 +126,87 @@ fn split(csv: &Path, dir: &Path) -> firndb::Result<BTreeMap<String, PathBuf>> {
 /// the next month with additional flights.
 fn correct(feed: &Path, dir: &Path) -> firndb::Result<PathBuf> {
     let path = dir.join("corrected.csv");
-    let mut rows = reader(feed)?;
-    let header = rows.headers().map_err(|e| bad(feed, &e))?.clone();
-    let [month, day, flight] =
-        [column(&header, "month")?, column(&header, "day")?, column(&header, "flight")?];
-    let delays = [column(&header, "dep_delay")?, column(&header, "arr_delay")?];
-    let mut to = writer(&path, &header)?;
-    let mut write = |row: &StringRecord| to.write_record(row).map_err(|e| bad(&path, &e));
-    for row in rows.records() {
-        let mut row = row.map_err(|e| bad(feed, &e))?;
-        let is_corrected = row[month] == CORRECTED_MONTH.to_string();
-        if is_corrected && row[day] == *GONE {
+    let mut rows = read(feed);
+    let mut to = None;
+    while let Some(mut row) = next(&mut rows)? {
+        let (month, day) = (text(&row, "month")?, text(&row, "day")?);
+        let is_corrected = month == CORRECTED_MONTH.to_string();
+        let is_new = month == NEW_MONTH && day == "1";
+        if is_corrected && day == GONE {
             continue;
         }
-        let change = |cell: (usize, &str)| match cell.1.parse::<i64>() {
-            Ok(delay) if is_corrected && delays.contains(&cell.0) => {
-                (delay - CORRECTION).to_string()
-            }
-            _ => cell.1.to_string(),
+        if is_corrected {
+            change(&mut row, &["dep_delay", "arr_delay"], |text| {
+                let delay: Option<i64> = text.parse().ok();
+                delay.map_or(text.to_string(), |delay| (delay - CORRECTION).to_string())
+            });
+        }
+        let to = match &mut to {
+            Some(to) => to,
+            none => none.insert(writer(&path, &row)?),
         };
-        row = row.iter().enumerate().map(change).collect();
-        write(&row)?;
-        if row[month] == *NEW_MONTH && row[day] == *"1" {
-            let number = |cell: (usize, &str)| match cell.0 {
-                at if at == flight => format!("9{}", cell.1),
-                _ => cell.1.to_string(),
-            };
-            write(&row.iter().enumerate().map(number).collect())?;
+        write(to, &row)?;
+        if is_new {
+            change(&mut row, &["flight"], |text| format!("9{text}"));
+            write(to, &row)?;
         }
     }
-    to.flush().map_err(|e| Error::io("write", &path, e))?;
+    to.ok_or_else(|| Error::invalid("the feed has no flights"))?.finish()?;
     Ok(path)
 }
 
-fn reader(path: &Path) -> firndb::Result<CsvReader<File>> {
-    CsvReader::from_path(path).map_err(|e| bad(path, &e))
+fn read(path: &Path) -> Rows {
+    Rows::from_path(path, RowOptions::default().format(Format::Csv))
 }
 
-fn writer(path: &Path, header: &StringRecord) -> firndb::Result<CsvWriter<File>> {
-    let mut writer = CsvWriter::from_path(path).map_err(|e| bad(path, &e))?;
-    writer.write_record(header).map_err(|e| bad(path, &e))?;
+fn next(rows: &mut Rows) -> firndb::Result<Option<Row>> {
+    let row = rows.next_row()?.transpose();
+    row.map_err(|bad| Error::invalid(bad.to_string()))
+}
+
+/// The text of a cell; empty if it has no value.
+fn text<'r>(row: &'r Row, column: &str) -> firndb::Result<&'r str> {
+    match row.get(column) {
+        Some(RawValue::Text(text)) => Ok(text),
+        Some(_) => Ok(""),
+        None => Err(Error::invalid(format!("the flights have no column `{column}`"))),
+    }
+}
+
+/// Changes the texts of some cells.
+fn change(row: &mut Row, columns: &[&str], changed: impl Fn(&str) -> String) {
+    for (name, value) in &mut row.cells {
+        if let RawValue::Text(text) = value
+            && columns.contains(&&**name)
+        {
+            *text = changed(text);
+        }
+    }
+}
+
+/// A file for rows with the columns of this one.
+fn writer(path: &Path, row: &Row) -> firndb::Result<CsvWriter<File>> {
+    let file = File::create(path).map_err(|e| Error::io("create", path, e))?;
+    let mut writer = CsvWriter::new(file, path, b',');
+    let names: Vec<&str> = row.cells.iter().map(|(name, _)| &**name).collect();
+    writer.header(&names)?;
     Ok(writer)
 }
 
-fn column(header: &StringRecord, name: &str) -> firndb::Result<usize> {
-    let found = header.iter().position(|column| column == name);
-    found.ok_or_else(|| Error::invalid(format!("the flights have no column `{name}`")))
-}
-
-fn bad(path: &Path, error: &csv::Error) -> Error {
-    Error::invalid(error.to_string()).in_file(path)
+fn write(to: &mut CsvWriter<File>, row: &Row) -> firndb::Result<()> {
+    to.row(row.cells.iter().map(|(_, value)| match value {
+        RawValue::Text(text) => Some(text),
+        _ => None,
+    }))
 }
 
 /// Applies the rows of a file as the new version of a carrier's feed.
 fn apply(indexer: &mut Indexer, carrier: &str, file: &Path) -> firndb::Result<Applied> {
     let schema = indexer.schema().clone();
     let mut typer = Typer::new(&schema, TyperOptions::default().null_texts(["NA"]));
-    let mut rows = Rows::from_path(file, RowOptions::default().format(Format::Csv));
+    let mut rows = read(file);
     let mut feed = indexer.feed(carrier)?;
-    while let Some(row) = rows.next_row()? {
-        let row = row.map_err(|bad| Error::invalid(bad.to_string()))?;
+    while let Some(row) = next(&mut rows)? {
         let document = flights::document(&mut typer, &row)?;
         feed.add(key_of(&document), &document)?;
     }

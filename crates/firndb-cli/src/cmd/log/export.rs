@@ -1,6 +1,6 @@
 //! `firn log export`: writes all records of one snapshot into a file that `firn log load` reads.
 
-use super::writer::{EntryWriter, write_batches};
+use super::writer::{entry_writer, write_batches};
 use super::{open_to_read, unescape};
 use crate::cmd::formats::{Exported, FileFormat, Sink, Target};
 use crate::failure::{Result, say};
@@ -130,7 +130,7 @@ impl Args {
             .separator(self.separator.clone())
             .hex(self.hex)
             .without_expiry(self.without_expiry);
-        let mut to = EntryWriter::new(sink, self.target.path(), format, options)?;
+        let mut to = entry_writer(sink, self.target.path(), format, options)?;
         let (mut records, mut bytes) = (0, 0);
         let snapshot = store.snapshot();
         let mut all = snapshot.iter();

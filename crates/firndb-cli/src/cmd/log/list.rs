@@ -15,7 +15,7 @@ pub struct Args {
     /// Maximum number of keys shown.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Show keys with this prefix. All records are read.
+    /// Show keys with this prefix, which is in hexadecimal digits with --hex. All records are read.
     #[arg(long, value_name = "TEXT")]
     prefix: Option<OsString>,
     /// Show keys in hexadecimal digits.

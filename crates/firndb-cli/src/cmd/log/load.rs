@@ -1,6 +1,7 @@
 //! `firn log load`: puts records from files.
 
 use super::{StoreOptions, Writing, open_or_create, unescape};
+use crate::cmd::dialect::DialectArgs;
 use crate::cmd::load::{
     self as rows, BadRows, READING, RecordFormat, advance, progress_bar, read_records,
 };
@@ -13,7 +14,6 @@ use firndb::{Error, ErrorKind};
 use firndb_arrow::avro::Decoder;
 use firndb_ingest::{
     DataFiles, Format, Input, NO_DIGITS, RecordOptions, ValueColumn, expand, origin_name,
-    parse_delimiter,
 };
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -38,9 +38,13 @@ pub struct Args {
     /// Format of the records; auto goes by the file's name, then by its first bytes.
     #[arg(help_heading = READING, long, value_enum, default_value_t)]
     format: RecordFormat,
-    /// The column that is the key [default: `key`, or `key_hex` in JSON lines].
-    #[arg(help_heading = READING, short, long, value_name = "COLUMN")]
-    key: Option<String>,
+    /// The column that is the key [default: `key`, or `key_hex` in JSON lines]. The key of several
+    /// columns is their values with the character U+001F between them.
+    #[arg(help_heading = READING, short, long, value_delimiter = ',', value_name = "COLUMN,...")]
+    key: Vec<String>,
+    /// Use the number of a row as its key, from 1 and over all inputs.
+    #[arg(help_heading = READING, long, conflicts_with = "key")]
+    row_number: bool,
     /// The columns that are the value [default: `value` or `value_hex` in JSON lines without --key,
     /// else all but the key]. One column is stored unchanged, several become a JSON object.
     #[arg(
@@ -55,9 +59,8 @@ pub struct Args {
     #[arg(help_heading = READING)]
     #[arg(short, long, default_value = "\\t", value_name = "TEXT", value_parser = separator)]
     separator: std::vec::Vec<u8>,
-    /// Column separator of CSV and TSV, for example ';' or '\t' (default: by the format).
-    #[arg(help_heading = READING, long, value_name = "CHAR", value_parser = parse_delimiter)]
-    delimiter: Option<u8>,
+    #[command(flatten)]
+    dialect: DialectArgs,
     /// Keys and values are in hexadecimal digits, two per byte.
     #[arg(help_heading = READING, long)]
     hex: bool,
@@ -208,18 +211,23 @@ impl Loading<'_> {
     fn input(&mut self, input: &Input) -> firndb::Result<()> {
         let args = self.args;
         let format = Format::from(args.format);
-        let named = format.detect(input.path(), &[], args.delimiter.is_some());
-        let has_header = !matches!(named, Format::Text | Format::JsonLines);
+        let dialect = args.dialect.dialect();
+        let named = format.detect(input.path(), &[], dialect.is_delimited());
+        let needs_key = !matches!(named, Format::Text | Format::JsonLines);
         let mut options = RecordOptions::default()
             .format(format)
             .separator(args.separator.clone())
-            .delimiter(args.delimiter)
+            .dialect(dialect)
+            .keys(args.key.iter().cloned())
+            .row_number(args.row_number)
             .values(args.value.clone())
             .record(args.record)
             .json_values(true)
             .progress(advance(&self.bar))
             .cancel(interrupt::flag());
-        options.key = args.key.clone().or_else(|| has_header.then(|| "key".to_string()));
+        if needs_key && args.key.is_empty() && !args.row_number {
+            options = options.key("key");
+        }
         // One reader per input: each has its own columns.
         let mut reader = read_records(std::slice::from_ref(input), options)?;
         let decoder = match reader.schema() {

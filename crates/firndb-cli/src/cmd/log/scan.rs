@@ -1,11 +1,11 @@
 //! `firn log scan`: prints records as a table or as lines.
 
-use super::writer::EntryWriter;
+use super::writer::entry_writer;
 use super::{open_to_read, unescape};
 use crate::cmd::formats::FileFormat;
 use crate::cmd::table::Form;
 use crate::failure::Result;
-use crate::output::{Out, STDOUT};
+use crate::output::{Out, STDOUT, from_hex};
 use firndb_ingest::RecordWriterOptions;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -22,7 +22,8 @@ pub struct Args {
     /// Maximum number of records printed.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Print records whose keys have this prefix. All records are read.
+    /// Print records whose keys have this prefix, which is in hexadecimal digits with --hex. All
+    /// records are read.
     #[arg(long, value_name = "TEXT")]
     prefix: Option<OsString>,
     /// Print keys alone.
@@ -55,13 +56,17 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         .hex(args.hex)
         .exact(false)
         .keys_only(args.keys_only);
-    let mut records = EntryWriter::new(Out::new(), STDOUT.as_ref(), format, options)?;
-    let prefix = args.prefix.as_ref().map_or(&b""[..], |prefix| prefix.as_bytes());
+    let mut records = entry_writer(Out::new(), STDOUT.as_ref(), format, options)?;
+    let prefix = match &args.prefix {
+        None => Vec::new(),
+        Some(prefix) if args.hex => from_hex(&prefix.to_string_lossy())?,
+        Some(prefix) => prefix.as_bytes().to_vec(),
+    };
     let mut left = args.limit.unwrap_or(u64::MAX);
     let snapshot = store.snapshot();
     let mut all = snapshot.iter();
     while left > 0 {
-        let shown = all.next_entry_with(|entry| match entry.key.starts_with(prefix) {
+        let shown = all.next_entry_with(|entry| match entry.key.starts_with(&prefix) {
             true => records.write(entry).map(|()| true),
             false => Ok(false),
         });

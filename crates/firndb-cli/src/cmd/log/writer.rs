@@ -2,123 +2,29 @@
 
 use crate::cmd::formats::FileFormat;
 use crate::cmd::table::shown_key;
-use csv::{ByteRecord, Writer, WriterBuilder};
-use firndb::log::{Entry, LogStore};
+use firndb::log::LogStore;
 use firndb::search::{Field, Roles, Type};
 use firndb::{Error, Result};
 use firndb_arrow::document::to_arrow_schema;
 use firndb_arrow::record::{KeyValues, log_batches};
-use firndb_ingest::{BatchWriter, NO_DIGITS, RecordFormat, RecordWriter, RecordWriterOptions};
-use std::borrow::Cow;
+use firndb_ingest::{BatchWriter, RecordFormat, RecordWriter, RecordWriterOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Writes the records of a store, one by one.
-pub enum EntryWriter<W: Write> {
-    Records(Box<RecordWriter<W>>),
-    Tsv(Box<TsvWriter<W>>),
-}
-
-impl<W: Write> EntryWriter<W> {
-    /// A writer of one of the text formats; that of `options` is replaced.
-    pub fn new(
-        out: W,
-        name: &Path,
-        format: FileFormat,
-        options: RecordWriterOptions,
-    ) -> Result<EntryWriter<W>> {
-        let format = match format {
-            FileFormat::Tsv => {
-                return Ok(EntryWriter::Tsv(Box::new(TsvWriter::new(out, name, options)?)));
-            }
-            FileFormat::Text => RecordFormat::Text,
-            FileFormat::Csv => RecordFormat::Csv,
-            _ => RecordFormat::JsonLines,
-        };
-        let writer = RecordWriter::new(out, name, options.format(format))?;
-        Ok(EntryWriter::Records(Box::new(writer)))
-    }
-
-    pub fn write(&mut self, entry: Entry<'_>) -> Result<()> {
-        match self {
-            EntryWriter::Records(writer) => writer.write(entry),
-            EntryWriter::Tsv(writer) => writer.write(entry),
-        }
-    }
-
-    /// Returns the output, and the number of records that were written without their expiry.
-    pub fn finish(self) -> Result<(W, u64)> {
-        match self {
-            EntryWriter::Records(writer) => writer.finish(),
-            EntryWriter::Tsv(writer) => writer.finish(),
-        }
-    }
-}
-
-/// Writes the header `key`, tab, `value`, and a row per record.
-pub struct TsvWriter<W: Write> {
+/// A writer of one of the text formats; that of `options` is replaced.
+pub fn entry_writer<W: Write>(
+    out: W,
+    name: &Path,
+    format: FileFormat,
     options: RecordWriterOptions,
-    writer: Writer<W>,
-    name: PathBuf,
-    unexpiring: u64,
-}
-
-impl<W: Write> TsvWriter<W> {
-    fn new(out: W, name: &Path, options: RecordWriterOptions) -> Result<TsvWriter<W>> {
-        let mut writer = WriterBuilder::new().delimiter(b'\t').from_writer(out);
-        let header: &[&str] = if options.keys_only { &["key"] } else { &["key", "value"] };
-        writer.write_record(header).map_err(|e| csv_error(name, e))?;
-        Ok(TsvWriter { options, writer, name: name.to_path_buf(), unexpiring: 0 })
-    }
-
-    fn write(&mut self, entry: Entry<'_>) -> Result<()> {
-        let Entry { key, value, expiry, .. } = entry;
-        let RecordWriterOptions { hex, exact, keys_only, without_expiry, .. } = self.options;
-        let expires = expiry.millis().is_some();
-        if exact && expires && !without_expiry {
-            return Err(does_not_hold_expiry(key));
-        }
-        let what = match () {
-            () if !exact || hex => "",
-            () if key.is_empty() => "an empty key",
-            () if value.ends_with(b"\r") => "a value that ends with a carriage return",
-            () => "",
-        };
-        if !what.is_empty() {
-            return Err(Error::invalid(format!(
-                "the record of {} has {what}, which does not come back from this form; use \
-                 --format jsonl, or --hex",
-                shown_key(key)
-            )));
-        }
-        self.unexpiring += u64::from(expires);
-        let shown = |bytes| match hex {
-            true => Cow::Owned(hex::encode(bytes).into_bytes()),
-            false => Cow::Borrowed(bytes),
-        };
-        let mut row = ByteRecord::new();
-        match hex && key.is_empty() {
-            true => row.push_field(NO_DIGITS),
-            false => row.push_field(&shown(key)),
-        }
-        if !keys_only {
-            row.push_field(&shown(value));
-        }
-        self.writer.write_byte_record(&row).map_err(|e| csv_error(&self.name, e))
-    }
-
-    fn finish(self) -> Result<(W, u64)> {
-        let (name, unexpiring) = (self.name, self.unexpiring);
-        let out = self.writer.into_inner().map_err(|e| Error::io("write", &name, e.into_error()));
-        Ok((out?, unexpiring))
-    }
-}
-
-fn csv_error(name: &Path, error: csv::Error) -> Error {
-    match error.into_kind() {
-        csv::ErrorKind::Io(e) => Error::io("write", name, e),
-        other => Error::invalid(format!("{other:?}")),
-    }
+) -> Result<RecordWriter<W>> {
+    let format = match format {
+        FileFormat::Text => RecordFormat::Text,
+        FileFormat::Csv => RecordFormat::Csv,
+        FileFormat::Tsv => RecordFormat::Tsv,
+        _ => RecordFormat::JsonLines,
+    };
+    RecordWriter::new(out, name, options.format(format))
 }
 
 /// Records per batch.

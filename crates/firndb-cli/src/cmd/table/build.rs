@@ -3,6 +3,7 @@
 use super::builder::Built;
 use super::{AnyBuilder, Approximation, Layout, check, unescape};
 use crate::cmd::catalog::{CatalogLocation, publish};
+use crate::cmd::dialect::DialectArgs;
 use crate::cmd::load::{
     BadRows, OnError, READING, RecordFormat, advance, progress_bar, read_records,
 };
@@ -14,8 +15,7 @@ use clap::ValueEnum;
 use firndb::table::{Duplicates, Progress};
 use firndb::{Error, ErrorKind};
 use firndb_ingest::{
-    DataFiles, Encoding, Input, RecordOptions, RecordReader, ValueColumn, expand, origin_name,
-    parse_delimiter,
+    DataFiles, Input, RecordOptions, RecordReader, ValueColumn, expand, origin_name,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -40,9 +40,14 @@ pub struct Args {
     /// Format of the records; auto goes by the file's name, then by its first bytes.
     #[arg(help_heading = READING, long, value_enum, default_value_t)]
     format: RecordFormat,
-    /// The column that is the key; required for every format but text.
-    #[arg(help_heading = READING, short, long, value_name = "COLUMN")]
-    key: Option<String>,
+    /// The column that is the key; required for every format but text, and for JSON lines that do
+    /// not have the members `key` and `value`. The key of several columns is their values with the
+    /// character U+001F between them.
+    #[arg(help_heading = READING, short, long, value_delimiter = ',', value_name = "COLUMN,...")]
+    key: Vec<String>,
+    /// Use the number of a row as its key, from 1 and over all inputs.
+    #[arg(help_heading = READING, long, conflicts_with = "key")]
+    row_number: bool,
     /// The columns that are the value (default: all others). One column is stored unchanged,
     /// several become a record. In CSV and JSON lines a type can be named: boolean, long, double,
     /// string, json.
@@ -57,13 +62,8 @@ pub struct Args {
     /// Separator of key and value in text; \t, \0, \\ and \xHH are understood [default: " "].
     #[arg(help_heading = READING, short, long, value_name = "TEXT", value_parser = separator)]
     separator: Option<std::vec::Vec<u8>>,
-    /// Column separator of CSV and TSV, for example ';' or '\t' (default: by the format).
-    #[arg(help_heading = READING, long, value_name = "CHAR", value_parser = parse_delimiter)]
-    delimiter: Option<u8>,
-    /// Encoding of text, by its name on the web (latin1, utf-16le, gbk, ...); text is converted to
-    /// UTF-8. By default bytes are taken unchanged.
-    #[arg(help_heading = READING, short, long, value_name = "NAME", value_parser = encoding)]
-    encoding: Option<&'static Encoding>,
+    #[command(flatten)]
+    dialect: DialectArgs,
     /// What to do about a row that cannot be used.
     #[arg(help_heading = READING, long, value_enum, default_value_t)]
     on_error: OnError,
@@ -104,11 +104,6 @@ fn separator(text: &str) -> std::result::Result<Vec<u8>, String> {
         }
         bytes => Ok(bytes),
     }
-}
-
-fn encoding(name: &str) -> std::result::Result<&'static Encoding, String> {
-    let wrong = || format!("`{name}` is not the name of an encoding; try utf-8 or latin1");
-    Encoding::for_label(name.as_bytes()).ok_or_else(wrong)
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
@@ -297,16 +292,15 @@ impl Args {
     }
 
     fn record_options(&self) -> RecordOptions {
-        let mut options = RecordOptions::default()
+        RecordOptions::default()
             .format(self.format.into())
             .separator(self.separator.clone().unwrap_or_else(|| b" ".to_vec()))
             .require_text(self.separator.is_some())
-            .delimiter(self.delimiter)
-            .encoding(self.encoding)
+            .dialect(self.dialect.dialect())
+            .keys(self.key.iter().cloned())
+            .row_number(self.row_number)
             .values(self.value.clone())
-            .record(self.record);
-        options.key = self.key.clone();
-        options
+            .record(self.record)
     }
 
     fn builder(&self, schema: &str) -> firndb::Result<AnyBuilder> {

@@ -13,7 +13,8 @@ use std::time::Instant;
 /// For example: firn table export users.firn -o users.csv
 ///
 /// The order is that of the file. A record that would not come back from the format is an error.
-/// Values of rows become columns; in Parquet and Arrow other keys and values are binary columns.
+/// Values of rows become columns; in Parquet, Arrow and Avro other keys and values are binary
+/// columns.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

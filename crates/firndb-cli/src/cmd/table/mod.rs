@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 /// Commands on tables.
 #[derive(Subcommand)]
 pub enum Table {
-    Build(build::Args),
+    Build(Box<build::Args>),
     Get(get::Args),
     Mget(mget::Args),
     Scan(scan::Args),

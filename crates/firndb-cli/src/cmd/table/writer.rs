@@ -3,14 +3,15 @@
 use super::{Shown, put_bytes, shown_key};
 use crate::cmd::formats::FileFormat;
 use crate::cmd::rows_batch::RowBatches;
-use csv::{ByteRecord, Writer, WriterBuilder};
-use firndb::search::{Field, Roles, Type};
+use firndb::search::{self, Roles, Type};
 use firndb::table::Table;
 use firndb::{Error, Result};
+use firndb_arrow::avro::Field;
 use firndb_arrow::document::to_arrow_schema;
 use firndb_arrow::record::table_batches;
-use firndb_ingest::BatchWriter;
+use firndb_ingest::{BatchWriter, CsvWriter};
 use serde_json::{Map, Value as Json};
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -28,8 +29,8 @@ pub struct Options {
 pub struct RecordsOf<'a, W: Write + Send> {
     shown: &'a Shown,
     options: Options,
-    /// Columns of the rows, if values are rows.
-    columns: Option<Vec<String>>,
+    /// Columns of the rows, if values are rows, and whether each has values of any type.
+    columns: Option<Vec<(String, bool)>>,
     to: To<W>,
     /// Name of the output in messages.
     name: PathBuf,
@@ -37,7 +38,7 @@ pub struct RecordsOf<'a, W: Write + Send> {
 
 enum To<W: Write + Send> {
     Text(W),
-    Delimited(Box<Writer<W>>),
+    Delimited(CsvWriter<W>),
     Jsonl(W),
     Rows(Box<RowBatches<W>>),
 }
@@ -45,22 +46,31 @@ enum To<W: Write + Send> {
 impl<'a, W: Write + Send> RecordsOf<'a, W> {
     /// A writer to `out`, of any format but those of [`write_batches`].
     pub fn new(out: W, name: &Path, options: Options, shown: &'a Shown) -> Result<Self> {
-        let columns = shown.columns();
-        let columns = columns.map(|c| c.into_iter().map(str::to_string).collect::<Vec<_>>());
+        let columns = shown.record_type().map(|record| {
+            let column = |field: &Field| (field.column.clone(), field.ty.is_any());
+            record.fields.iter().map(column).collect::<Vec<_>>()
+        });
+        // Columns of rows stand beside the key.
+        let names = columns.iter().flatten().map(|(name, _)| name);
+        if names.clone().any(|name| name == "key") && (options.exact || is_delimited(&options)) {
+            let message = "the rows have a column `key`, besides the keys of the table, so they \
+                           cannot be exported; `firn table scan --json` prints them";
+            return Err(Error::invalid(message));
+        }
         let to = match options.format {
             FileFormat::Text => To::Text(out),
             FileFormat::Jsonl => To::Jsonl(out),
             FileFormat::Csv | FileFormat::Tsv => {
                 let delimiter = if options.format == FileFormat::Tsv { b'\t' } else { b',' };
-                let mut writer = WriterBuilder::new().delimiter(delimiter).from_writer(out);
+                let mut writer = CsvWriter::new(out, name, delimiter);
                 let mut header = vec!["key"];
                 match &columns {
                     _ if options.keys_only => {}
-                    Some(columns) => header.extend(columns.iter().map(String::as_str)),
+                    Some(columns) => header.extend(columns.iter().map(|(name, _)| name.as_str())),
                     None => header.push("value"),
                 }
-                writer.write_record(header).map_err(|e| csv_error(name, e))?;
-                To::Delimited(Box::new(writer))
+                writer.header(&header)?;
+                To::Delimited(writer)
             }
             FileFormat::Parquet | FileFormat::Arrow | FileFormat::Avro => match shown.record_type()
             {
@@ -92,31 +102,34 @@ impl<'a, W: Write + Send> RecordsOf<'a, W> {
             To::Jsonl(out) => {
                 let mut object = Map::new();
                 put_bytes(&mut object, "key", key);
-                if let Some(value) = value {
-                    self.shown.json(key, value, &mut object)?;
+                match (value, self.options.exact.then_some(&self.columns)) {
+                    (None, _) => {}
+                    (Some(value), Some(Some(_))) => {
+                        let row = self.shown.record(key, value)?.unwrap_or_default();
+                        let Json::Object(row) = row else { return Err(not_a_row(key)) };
+                        object.extend(row);
+                    }
+                    (Some(value), _) => self.shown.json(key, value, &mut object)?,
                 }
                 writeln!(out, "{}", Json::Object(object)).map_err(fail)
             }
-            To::Rows(rows) => {
-                let row = self.shown.record(key, value.unwrap_or_default())?.unwrap_or_default();
-                rows.push(key, &row)
-            }
+            To::Rows(rows) => rows.push(key, value.unwrap_or_default()),
             To::Delimited(writer) => {
-                let mut row = ByteRecord::new();
-                row.push_field(key);
+                let mut row = vec![Some(Cow::Borrowed(key))];
                 match value {
                     None => {}
                     Some(value) => match (self.shown.record(key, value)?, &self.columns) {
                         (Some(record), Some(columns)) => {
-                            for column in columns {
-                                row.push_field(cell(&record[column]).as_bytes());
-                            }
+                            let cells = columns.iter().map(|(name, any)| cell(&record[name], *any));
+                            row.extend(cells.map(|cell| cell.map(Cow::Owned)));
                         }
-                        (Some(record), None) => row.push_field(cell(&record).as_bytes()),
-                        (None, _) => row.push_field(value),
+                        (Some(record), None) => row.push(cell(&record, true).map(Cow::Owned)),
+                        (None, _) => {
+                            row.push(Some(Cow::Borrowed(value)).filter(|value| !value.is_empty()));
+                        }
                     },
                 }
-                writer.write_byte_record(&row).map_err(|e| csv_error(&self.name, e))
+                writer.row(row)
             }
         }
     }
@@ -126,6 +139,13 @@ impl<'a, W: Write + Send> RecordsOf<'a, W> {
         let format = self.options.format;
         let is_text = format == FileFormat::Text;
         let what = match format {
+            FileFormat::Jsonl if self.columns.is_some() && std::str::from_utf8(key).is_err() => {
+                return Err(Error::invalid(format!(
+                    "the key {} of a row is not text, which does not come back from JSON lines; \
+                     use parquet",
+                    shown_key(key)
+                )));
+            }
             FileFormat::Jsonl | FileFormat::Parquet | FileFormat::Arrow | FileFormat::Avro => {
                 return Ok(());
             }
@@ -147,7 +167,7 @@ impl<'a, W: Write + Send> RecordsOf<'a, W> {
         let fail = |e| Error::io("write", &self.name, e);
         match self.to {
             To::Text(mut out) | To::Jsonl(mut out) => out.flush().map_err(fail).map(|()| out),
-            To::Delimited(writer) => writer.into_inner().map_err(|e| fail(e.into_error())),
+            To::Delimited(writer) => writer.finish(),
             To::Rows(rows) => rows.finish(),
         }
     }
@@ -160,7 +180,7 @@ pub fn write_batches<W: Write + Send>(
     out: W,
     mut progress: impl FnMut(u64),
 ) -> Result<(W, u64)> {
-    let column = |name: &str| Field::new(name, Type::Bytes, Roles::STORED);
+    let column = |name: &str| search::Field::new(name, Type::Bytes, Roles::STORED);
     let schema = to_arrow_schema(&[column("key"), column("value")]);
     let mut writer = BatchWriter::new(out, format.format(), &schema)?;
     let mut records = 0;
@@ -183,18 +203,20 @@ fn ends_at(key: &[u8], separator: &[u8]) -> bool {
     first.is_none_or(|at| at == key.len())
 }
 
-/// A value in CSV: nothing for null, text unchanged, anything else as JSON.
-fn cell(value: &Json) -> String {
-    match value {
-        Json::Null => String::new(),
-        Json::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+fn is_delimited(options: &Options) -> bool {
+    !options.keys_only && matches!(options.format, FileFormat::Csv | FileFormat::Tsv)
 }
 
-fn csv_error(name: &Path, error: csv::Error) -> Error {
-    match error.into_kind() {
-        csv::ErrorKind::Io(e) => Error::io("write", name, e),
-        other => Error::invalid(format!("{other:?}")),
+fn not_a_row(key: &[u8]) -> Error {
+    Error::corrupt(format!("the value of {} is not a row", shown_key(key)))
+}
+
+/// A value in CSV: nothing for null, text unchanged, anything else as JSON. In a column of any
+/// type, a text is JSON too: otherwise `1` could be a text or a number.
+fn cell(value: &Json, any: bool) -> Option<Vec<u8>> {
+    match value {
+        Json::Null => None,
+        Json::String(text) if !any => Some(text.clone().into_bytes()),
+        other => Some(other.to_string().into_bytes()),
     }
 }

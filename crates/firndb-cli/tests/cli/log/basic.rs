@@ -118,7 +118,7 @@ fn records_are_scanned() {
     assert_eq!(json[0]["value"], format!("value {}", &json[0]["key"].as_str().unwrap()[4..]));
     let csv = sandbox.firn("log scan s --format csv --prefix key-42").ok().out;
     assert_eq!(csv, "key,value\nkey-42,value 42\n");
-    let hex = sandbox.firn("log scan s --hex -s ' ' --prefix key-42").ok().out;
+    let hex = sandbox.firn("log scan s --hex -s ' ' --prefix 6b65792d3432").ok().out;
     assert_eq!(hex, "6b65792d3432 76616c7565203432\n");
 }
 

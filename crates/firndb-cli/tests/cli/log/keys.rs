@@ -158,7 +158,7 @@ fn a_mistake_creates_no_store() {
         (2, "cut.parquet --key k"),
         (2, "empty.csv --key k"),
         (2, "twice.csv --key k"),
-        (8, "bad.csv.gz --key k"),
+        (6, "bad.csv.gz --key k"),
         (2, "bad.arrow --key k"),
         (2, "words.jsonl --key k"),
         (2, "nothing --key k"),

@@ -1,6 +1,7 @@
 //! `firn table`: builds from every format, and reads.
 
 mod build;
+mod columnar;
 mod columns;
 mod exact;
 mod inference;

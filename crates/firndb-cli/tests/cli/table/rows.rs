@@ -111,9 +111,8 @@ fn nested_json_round_trips() {
     // m of a: the third type of the union is a long (04), and 1 is 02.
     assert!(bytes(&sandbox, "t", "a").ends_with("0402"));
     sandbox.write("big.jsonl", "{\"k\":1,\"a\":[18446744073709551615],\"b\":1}\n");
-    sandbox
-        .firn("table build -i big.jsonl -o u --key k")
-        .fails(2, "column `a`: 18446744073709551615");
+    sandbox.firn("table build -i big.jsonl -o u --key k --verify-input").ok();
+    assert_eq!(value(&sandbox, "u", "1"), json!({ "a": [u64::MAX], "b": 1 }));
 }
 
 #[test]
@@ -174,7 +173,7 @@ fn csv_in_another_encoding_is_converted() {
     sandbox.firn("table build -i a.csv -o t --key id -e latin1").ok();
     assert_eq!(value(&sandbox, "t", "x"), json!({ "name": "caf\u{e9}", "n": 1 }));
     sandbox.firn("table build -i a.csv -o u --key id").fails(2, "not valid UTF-8");
-    sandbox.firn("table build -i a.csv -o u --key id -e utf-16le").fails(2, "convert the file");
+    sandbox.firn("table build -i a.csv -o u --key id -e utf-16le").fails(2, "not valid UTF-16LE");
     sandbox.firn("table build -i a.csv -o raw --key id --value name").ok();
     assert_eq!(bytes(&sandbox, "raw", "x"), "636166e9");
 }

@@ -184,10 +184,12 @@ impl Schema {
     pub fn add(&mut self, field: Field) -> Result<()> {
         let name = &field.name;
         if name.is_empty() || name.len() > 255 {
-            return Err(Error::invalid(format!(
-                "a field's name has {} bytes; it may have 1 to 255",
-                name.len()
-            )));
+            let message = format!("a field's name has {} bytes; it may have 1 to 255", name.len());
+            let start: String = name.chars().take(40).collect();
+            return Err(Error::invalid(match start.is_empty() {
+                true => message,
+                false => format!("{message}: `{start}...`"),
+            }));
         }
         if self.fields.iter().any(|f| f.name == *name) {
             return Err(Error::invalid(format!("the schema names field `{name}` twice")));
