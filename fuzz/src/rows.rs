@@ -1,6 +1,6 @@
 //! Readers of rows: text, CSV, JSON lines, Parquet, Arrow and Avro.
 //!
-//! Texts give the same rows whatever the size of reads. Files of columns start from samples that
+//! The rows of a text do not depend on the size of reads. Files of columns start from samples that
 //! the writers make.
 
 use crate::mutate::{self, Rng};

@@ -45,8 +45,8 @@ impl From<JniError> for Failure {
     }
 }
 
-/// The class `Native`, under whatever name it was loaded. A weak reference: it must not keep the
-/// class loader. The class is there while a native method runs.
+/// The class `Native`, in the package that it was relocated to. The reference is weak, so that the
+/// class loader can be collected. The class exists while a native method runs.
 static NATIVE: OnceLock<Weak<JClass<'static>>> = OnceLock::new();
 
 /// Remembers the class that makes exceptions.

@@ -4,11 +4,11 @@
 //! in that slot. A number that is not, or no longer, the handle of an open object is not found. The
 //! table of slots only grows, so a lookup needs no lock on it.
 //!
-//! Closing waits for running calls, and calls that begin meanwhile fail. A slot therefore holds its
-//! object behind read-write locks of which calls only *try* to take the read half: that takes one
-//! atomic operation, succeeds unless the object is being closed, and never waits. So that calls on
-//! different processors do not write to the same cache line, a slot has several such locks, its
-//! *lanes*, and closing takes all of them.
+//! Closing waits for running calls, and calls that begin during a close fail. A slot therefore
+//! holds its object behind read-write locks of which calls only *try* to take the read half: that
+//! takes one atomic operation, succeeds unless the object is being closed, and never waits. So that
+//! calls on different processors do not write to the same cache line, a slot has several such
+//! locks, its *lanes*, and closing takes all of them.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,7 +49,7 @@ struct Slot<T, const LANES: usize> {
     lanes: [Lane<T>; LANES],
 }
 
-/// A lock of a slot, in cache lines of its own.
+/// A lock of a slot. It shares no cache line with other locks.
 #[repr(align(128))]
 struct Lane<T>(RwLock<Occupant<T>>);
 

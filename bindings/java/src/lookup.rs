@@ -17,7 +17,7 @@ pub const ABSENT: jint = -1;
 
 /// A store whose values are found by their keys.
 pub trait Lookup: Clone {
-    /// Calls `call` with the value of a key; `None` if the key is absent.
+    /// Passes the value of a key to `call` and returns its result, or `None` if the key is absent.
     fn read<R>(&self, key: &[u8], call: impl FnOnce(&[u8]) -> R) -> firndb::Result<Option<R>>;
 
     fn contains(&self, key: &[u8]) -> firndb::Result<bool>;

@@ -85,7 +85,7 @@ pub fn close(_: &mut Env<'_>, handle: jlong) -> Result<()> {
     Ok(())
 }
 
-/// The open version, as a handle of its own.
+/// A new handle of the open version.
 pub fn current(_: &mut Env<'_>, handle: jlong) -> Result<jlong> {
     let generation = READERS.with(handle, |open| open.reader.current())?;
     Ok(GENERATIONS.insert(generation)?)

@@ -118,7 +118,7 @@ pub fn feed(
     feed::open(slot, number)
 }
 
-/// Sets the document of a key. `item` is the key and the document.
+/// Adds or replaces the document of a key. `item` is the packed key and document.
 pub fn upsert(
     env: &mut Env<'_>,
     handle: jlong,

@@ -1,8 +1,8 @@
-//! Room on the stack for conditions that are nested deeply.
+//! Large stacks for deeply nested conditions.
 //!
 //! Conditions are read, planned and run by recursion, in up to 250 KiB of stack for the deepest.
-//! A thread of Java may have less, and an overflow would end the JVM. So deep conditions are left
-//! to a thread that lives as long as the call. It does not enter the JVM.
+//! A thread of Java may have less, and an overflow would end the JVM. Calls with deep
+//! conditions therefore run on a new thread, which ends with the call and does not enter the JVM.
 
 use crate::error::Result;
 use firndb::{Error, ErrorKind};
@@ -11,7 +11,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 const STACK_BYTES: usize = 4 << 20;
 
-/// Runs `work`, on a thread of its own if the condition that it handles is deep.
+/// Runs `work`, on a new thread with a large stack if its condition is deep.
 pub fn run<R: Send>(is_deep: bool, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     if !is_deep {
         return work();

@@ -14,7 +14,7 @@ use std::process::Command;
 pub static SUITE: Suite = Suite {
     title: "the Java library",
     verb: "java",
-    text: "JMH measures each line in a JVM of its own, with a heap of 1 GiB: three seconds of \
+    text: "JMH measures each line in a separate JVM with a heap of 1 GiB: three seconds of \
            warm-up, then five seconds. The engines have the same data from a seed, all of which is \
            in memory. Each JVM compares all values with what was put before anything is timed. \
            Rounds of the engines alternate, figures are medians of the rounds, and a ratio is the \

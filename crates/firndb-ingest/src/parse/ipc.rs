@@ -182,7 +182,7 @@ impl Stream {
                 if rest.iter().any(|byte| *byte != 0) {
                     return Err(damaged(
                         "bytes follow the end of the stream; if several streams were joined, give \
-                         them as files of their own",
+                         them as separate files",
                     ));
                 }
                 match rest.len() {

@@ -48,7 +48,7 @@ impl TextInput {
                                for example with iconv -f utf-32 -t utf-8";
                 return Err(Error::invalid(format!("{name}: {message}")));
             }
-            // The mark says the order of bytes, whatever the name of the encoding is.
+            // The byte order mark takes precedence over the byte order of the named encoding.
             (Some(chosen), Some((found, _))) if is_wide(chosen) && is_wide(found) => Some(found),
             (None, Some((found, _))) if is_wide(found) && !plain => Some(found),
             (chosen, _) => chosen,

@@ -116,7 +116,7 @@ fn a_row_that_is_too_long_ends_the_input_wherever_reads_end() {
     assert!(rows.next_row().unwrap_err().to_string().contains("a.csv:2: the row is longer"));
 }
 
-/// Every text of some bytes gives the same records whatever the size of reads.
+/// The records of a text do not depend on the size of reads. Tries all short texts of some bytes.
 #[test]
 fn records_do_not_depend_on_the_size_of_reads() {
     let dialect = Dialect::default().escape(b'\\').comment(b'#').ragged(Ragged::Fill);

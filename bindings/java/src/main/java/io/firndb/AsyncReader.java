@@ -14,7 +14,8 @@ import java.util.function.Function;
 /**
  * Gets values without waiting for them. Keys that wait are read together, in a task of the
  * executor: the more callers there are, the larger are the batches. Any number of threads may use
- * it. It needs no closing; a get of a closed store completes with {@link IllegalStateException}.
+ * it. It holds no resources and is not closed. If the store is closed, gets complete with an
+ * {@link IllegalStateException}.
  */
 public final class AsyncReader {
     /** Most keys of a batch. */

@@ -26,8 +26,7 @@ public final class Batch {
     public Batch() {}
 
     /**
-     * Sets the value of a key. The record does not expire, unless the options with which the batch
-     * is written say otherwise.
+     * Puts a record. It expires if the {@link WriteOptions} of the write say so.
      *
      * @param key the key
      * @param value the value
@@ -38,12 +37,12 @@ public final class Batch {
     }
 
     /**
-     * Sets the value of a key for some time after the batch is written, whatever the options say
-     * with which that happens.
+     * Puts a record that expires some time after the batch is written. Takes precedence over the
+     * {@link WriteOptions} of the write.
      *
      * @param key the key
      * @param value the value
-     * @param ttl the time, in milliseconds; not negative
+     * @param ttl the time to live, in whole milliseconds; not negative
      * @return this batch
      */
     public Batch put(byte[] key, byte[] value, Duration ttl) {
@@ -51,8 +50,8 @@ public final class Batch {
     }
 
     /**
-     * Sets the value of a key until a moment, whatever the options say with which the batch is
-     * written.
+     * Puts a record that expires at a given time. Takes precedence over the {@link WriteOptions} of
+     * the write.
      *
      * @param key the key
      * @param value the value

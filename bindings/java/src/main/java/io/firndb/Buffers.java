@@ -9,7 +9,7 @@ import java.time.Instant;
  * Turns arguments into those of native methods.
  *
  * <p>The position and the limit of a buffer are read once each, so that an offset and a length
- * computed from them are inside of it even if another thread changes them meanwhile.
+ * computed from them are within its bounds even if another thread changes them.
  */
 final class Buffers {
     private Buffers() {}

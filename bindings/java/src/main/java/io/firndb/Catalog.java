@@ -11,8 +11,8 @@ import java.util.Optional;
 /**
  * Versions of tables and collections under names, in a directory or in S3. Programs publish
  * versions, and readers switch to them while they answer queries. Any number of threads and
- * processes may use a catalog at the same time. A name has 1 to 100 characters of {@code A-Z a-z 0-9 . _ -} and does
- * not begin with a dot.
+ * processes may use a catalog at the same time. A name has 1 to 100 characters of
+ * {@code A-Z a-z 0-9 . _ -} and does not begin with a dot.
  *
  * <pre>{@code
  * try (Catalog catalog = Catalog.create(Path.of("catalog"))) {

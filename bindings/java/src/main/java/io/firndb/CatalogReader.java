@@ -49,7 +49,7 @@ public final class CatalogReader implements AutoCloseable {
 
     /**
      * The open version. Never waits, also not for a refresh. It stays usable until it is closed,
-     * even if the reader switches to another version or is closed meanwhile: use one generation for
+     * even if the reader switches to another version or is closed: use one generation for
      * one request.
      *
      * @return the version; close it

@@ -162,8 +162,8 @@ public final class Collection implements AutoCloseable {
     }
 
     /**
-     * Merges runs of small partitions. Each run is a change of its own. Results of queries stay the
-     * same. The old names stay reserved: a change can no longer put or remove them. If a run cannot
+     * Merges runs of small partitions. Each run is a separate change. Results of queries do not
+     * change. The old names stay reserved: a change can no longer put or remove them. If a run cannot
      * be merged, it is left as it is, and the exception is thrown after the other runs were merged.
      *
      * @param policy which partitions are merged

@@ -590,7 +590,7 @@ public final class CollectionReader implements AutoCloseable {
         return Buffers.advance(to, at, room, length);
     }
 
-    /** The token after a page of so many hits, or null if it is the last one: see {@link Hits}. */
+    /** The token after a page of {@code count} hits, or null if the page is the last one. */
     String token(byte[] query, int count, long last) {
         byte[] token = handle.readerToken(handle.id, query, query.length, count, last);
         return token == null ? null : new String(token, StandardCharsets.UTF_8);

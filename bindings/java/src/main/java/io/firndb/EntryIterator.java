@@ -12,7 +12,7 @@ import java.util.stream.StreamSupport;
 
 /**
  * Iterates over records, for one thread at a time. Close it: an iterator of a log store keeps files
- * that compaction would remove. It closes itself at the end. Closing the store meanwhile is safe.
+ * that compaction would remove. It closes itself at the end. The store may be closed first.
  */
 public final class EntryIterator implements Iterator<Entry>, AutoCloseable {
     /** Bytes of records that are read at a time. */

@@ -38,8 +38,8 @@ public final class Feed implements AutoCloseable {
     }
 
     /**
-     * Sets the document of a key. If it is refused, the feed can be continued. If a key is added
-     * twice, the last document counts.
+     * Adds or replaces the document of a key. A feed can continue after a document was refused. Of
+     * several documents of a key, the last one is used.
      *
      * @param key the key, 1 to 65,535 bytes
      * @param document the document, which may be changed afterwards
@@ -50,8 +50,8 @@ public final class Feed implements AutoCloseable {
     }
 
     /**
-     * Sets the document of a key. If it is refused, the feed can be continued. If a key is added
-     * twice, the last document counts.
+     * Adds or replaces the document of a key. A feed can continue after a document was refused. Of
+     * several documents of a key, the last one is used.
      *
      * @param key the key, which is stored as UTF-8
      * @param document the document, which may be changed afterwards
@@ -62,8 +62,8 @@ public final class Feed implements AutoCloseable {
     }
 
     /**
-     * Sets the document of a key. If it is refused, the feed can be continued. If a key is added
-     * twice, the last document counts.
+     * Adds or replaces the document of a key. A feed can continue after a document was refused. Of
+     * several documents of a key, the last one is used.
      *
      * @param key the key: the bytes from the position of the buffer to its limit
      * @param document the document, which may be changed afterwards

@@ -100,14 +100,14 @@ public final class Generation implements AutoCloseable {
      * removed from the disk if the reader has switched to another version and nothing else has
      * them open. Has no effect if it is closed.
      *
-     * @throws IllegalStateException if it is called by a callback of its own collection; then
-     *     nothing is closed
+     * @throws IllegalStateException if a callback of its collection calls it; then nothing is
+     *     closed
      */
     @Override
     public void close() {
         closeStore();
         handle.close();
-        closeStore(); // Another thread may have opened it in between.
+        closeStore(); // Another thread may have opened it since.
         synchronized (this) {
             store = null;
             storeHandle = null;

@@ -225,7 +225,7 @@ public final class Indexer implements AutoCloseable {
     }
 
     /**
-     * Sets the document of a key.
+     * Adds or replaces the document of a key.
      *
      * @param source the name of the source
      * @param key the key, 1 to 65,535 bytes
@@ -241,7 +241,7 @@ public final class Indexer implements AutoCloseable {
     }
 
     /**
-     * Sets the document of a key.
+     * Adds or replaces the document of a key.
      *
      * @param source the name of the source
      * @param key the key, which is stored as UTF-8
@@ -254,7 +254,7 @@ public final class Indexer implements AutoCloseable {
     }
 
     /**
-     * Sets the document of a key.
+     * Adds or replaces the document of a key.
      *
      * @param source the name of the source
      * @param key the key: the bytes from the position of the buffer to its limit

@@ -6,8 +6,7 @@ import java.util.List;
 /**
  * The state of a log store at one moment. Counts begin when the store is opened.
  *
- * @param keys keys. A key whose record has expired counts until a write or compaction removes
- *     it
+ * @param keys keys, including those whose records have expired but have not been removed yet
  * @param segments segments, including the active one
  * @param diskBytes bytes of the segments' files, including reserved space that is not used yet
  * @param heldBytes bytes of files that compaction took out of the store and that are still on

@@ -171,7 +171,7 @@ public final class LogStore extends KeyValueReader {
     }
 
     /**
-     * Sets the value of a key for some time.
+     * Puts a record that expires.
      *
      * @param key the key
      * @param value the value
@@ -299,8 +299,8 @@ public final class LogStore extends KeyValueReader {
      *
      * @param key the key
      * @param change gets the value, or {@code null} if the key is absent, and returns the new one,
-     *     or {@code null} to delete the key. It is called again if another write changes the key
-     *     meanwhile. It runs while no lock is held and may use the store.
+     *     or {@code null} to delete the key. It is called again if another thread has changed the
+     *     key since. No lock is held during the call, so it may use the store.
      * @return the new value
      */
     public byte[] update(byte[] key, UnaryOperator<byte[]> change) {
@@ -433,8 +433,8 @@ public final class LogStore extends KeyValueReader {
     }
 
     /**
-     * The number of keys. A key whose record has expired counts until a write or compaction removes
-     * the record.
+     * The number of keys. Includes keys whose records have expired but have not been removed by a
+     * write or by compaction.
      *
      * @return how many there are
      */
@@ -497,7 +497,7 @@ public final class LogStore extends KeyValueReader {
     }
 
     /**
-     * Does one step of maintenance, if one is due, in a store without threads of its own.
+     * Does one step of maintenance, if one is due, in a store that has no maintenance threads.
      *
      * @return whether one was due
      */

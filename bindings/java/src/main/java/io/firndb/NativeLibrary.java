@@ -23,9 +23,9 @@ import java.util.Set;
  *
  * <p>{@code -Dio.firndb.native.path=FILE} names the file. Without it, the library of the platform
  * is taken from the jar and written to a directory: {@code -Dio.firndb.native.dir=DIR}, or one in
- * {@code java.io.tmpdir} that belongs to the user. Its name contains a hash of its contents, so
- * that different versions are next to each other. The file appears there complete, whatever other
- * JVMs do, and is compared with the jar before it is loaded.
+ * {@code java.io.tmpdir} that belongs to the user. The name of the file contains a hash of its
+ * contents, so that versions do not overwrite each other. The file is created atomically, so that
+ * several JVMs can start at the same time. It is compared with the jar before it is loaded.
  */
 final class NativeLibrary {
     /** Not a constant: a tool that relocates the package must not change what users know. */
@@ -106,7 +106,7 @@ final class NativeLibrary {
     }
 
     /**
-     * Loads a copy under a name of its own. Where that is possible, its name is removed at once.
+     * Loads a copy with a unique name. The name is removed after loading, if the system allows it.
      */
     private static void loadCopy(Path file, Path dir) throws IOException {
         Path copy = Files.createTempFile(dir, "copy-", "-" + file.getFileName());

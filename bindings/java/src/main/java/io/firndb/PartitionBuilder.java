@@ -152,8 +152,8 @@ public final class PartitionBuilder implements AutoCloseable {
     }
 
     /**
-     * Writes the partition to a file of its own, atomically, and uses the builder up. An earlier
-     * file of that path is replaced. {@link Collection#openFiles} reads such files, and
+     * Writes the partition to a separate file, atomically. The builder cannot be used afterwards.
+     * A file that exists at this path is replaced. {@link Collection#openFiles} reads such files, and
      * {@link Change#putFile} copies one into a collection.
      *
      * @param path the file

@@ -145,9 +145,10 @@ public final class Query {
     }
 
     /**
-     * Returns at most so many matches. By default all are returned, of which each takes 8 bytes.
+     * Limits the number of matches that are returned. By default all are returned; each takes 8
+     * bytes.
      *
-     * @param matches how many
+     * @param matches the limit
      * @return the changed query
      */
     public Query limit(long matches) {

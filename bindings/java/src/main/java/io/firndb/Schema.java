@@ -220,7 +220,7 @@ public final class Schema {
 
     /**
      * Indexes two fields that queries use together, such as latitude and longitude, as points: a
-     * query with ranges of both visits few documents besides its matches. The fields are numbers or
+     * query with ranges of both visits few documents that do not match. The fields are numbers or
      * times, filterable and not sortable, and have at most one value per document.
      *
      * @param first a field

@@ -14,7 +14,7 @@ import java.util.regex.Pattern;
  * Measures a part of the benchmark: {@code Main PART DIR --records=N --rounds=N}. {@code Main
  * versions} prints versions.
  *
- * <p>In each round every engine is measured, in a JVM of its own, which JMH starts. Each round
+ * <p>In each round every engine is measured in a separate JVM, which JMH starts. Each round
  * begins with another engine. The last line of the output has the nanoseconds per operation of each
  * round as JSON, and the bytes that an operation allocates.
  */
