@@ -121,13 +121,13 @@ fn check_times(values: &[u8]) -> Result<()> {
 
 /// Checks that each value has a prefix of the value before it, and that all bytes are there.
 fn check_prefixes(bytes: &[u8], most: usize) -> Result<()> {
-    let (prefixes, rest) = delta_lengths(bytes, most)?;
-    let (suffixes, rest) = delta_lengths(rest, most)?;
-    if prefixes.len() != suffixes.len() {
+    let mut prefixes = Lengths::new(bytes, most)?;
+    let mut suffixes = Lengths::new(prefixes.clone().skip_all()?, most)?;
+    if prefixes.left != suffixes.left {
         return Err("it is damaged: a page has fewer suffixes than prefixes".to_string());
     }
-    let (mut before, mut left) = (0, rest.len());
-    for (prefix, suffix) in prefixes.into_iter().zip(suffixes) {
+    let (mut before, mut left) = (0, suffixes.clone().skip_all()?.len());
+    while let (Some(prefix), Some(suffix)) = (prefixes.next()?, suffixes.next()?) {
         if prefix > before {
             return Err(format!(
                 "it is damaged: a value begins with {prefix} bytes of the value before it, which \
@@ -140,49 +140,113 @@ fn check_prefixes(bytes: &[u8], most: usize) -> Result<()> {
     Ok(())
 }
 
-/// Lengths in the encoding DELTA_BINARY_PACKED, at most `most` of them, and the bytes after them.
-fn delta_lengths(bytes: &[u8], most: usize) -> Result<(Vec<usize>, &[u8])> {
-    let mut rest = bytes;
-    let wrong = || "it is damaged: the lengths of values cannot be decoded".to_string();
-    let block = varint(&mut rest).ok_or_else(wrong)?;
-    let miniblocks = varint(&mut rest).ok_or_else(wrong)?;
-    let total = usize::try_from(varint(&mut rest).ok_or_else(wrong)?).map_err(|_| wrong())?;
-    let mut value = zigzag(varint(&mut rest).ok_or_else(wrong)?);
-    let per_miniblock = block.checked_div(miniblocks).unwrap_or_default();
-    let is_valid = per_miniblock > 0 && per_miniblock.is_multiple_of(32) && block <= 1 << 20;
-    if total > most || (total > 1 && !is_valid) {
-        return Err(wrong());
-    }
-    let mut lengths = Vec::with_capacity(total);
-    let mut push = |value: i64| {
-        // Lengths are computed with 32 bits.
-        lengths.push(usize::try_from(value as i32).map_err(|_| {
-            format!("it is damaged: a value has a length of {} bytes", value as i32)
-        })?);
-        Ok::<usize, String>(lengths.len())
-    };
-    let mut count = if total > 0 { push(value)? } else { 0 };
-    while count < total {
-        let least = zigzag(varint(&mut rest).ok_or_else(wrong)?);
-        let (widths, after) = rest.split_at_checked(miniblocks as usize).ok_or_else(wrong)?;
-        rest = after;
-        for width in widths {
-            // Miniblocks after the last value have no bytes.
-            if count == total {
-                break;
-            }
-            let len = (per_miniblock as usize / 8).checked_mul(*width as usize);
-            let len = len.filter(|_| *width <= 64).ok_or_else(wrong)?;
-            let (packed, after) = rest.split_at_checked(len).ok_or_else(wrong)?;
-            rest = after;
-            for number in (0..per_miniblock as usize).take(total - count) {
-                let delta = unpack(packed, number, usize::from(*width));
-                value = value.wrapping_add(least).wrapping_add(delta as i64);
-                count = push(value)?;
-            }
+/// Most values of a page. A few bytes can encode billions of equal lengths, for which the reader
+/// would allocate memory. Pages usually have a few thousand values.
+const MOST_VALUES: usize = 1 << 26;
+
+/// Lengths in the encoding DELTA_BINARY_PACKED, decoded one by one.
+#[derive(Clone)]
+struct Lengths<'p> {
+    rest: &'p [u8],
+    /// Lengths that have not been returned.
+    left: usize,
+    /// The next length.
+    value: i64,
+    miniblocks: usize,
+    per_miniblock: usize,
+    /// What is left of the current block: the widths of its miniblocks, and the least delta.
+    widths: &'p [u8],
+    least: i64,
+    /// The current miniblock, its width, and the number of its deltas that were used.
+    packed: &'p [u8],
+    width: usize,
+    used: usize,
+}
+
+impl<'p> Lengths<'p> {
+    /// At most `most` lengths.
+    fn new(bytes: &'p [u8], most: usize) -> Result<Lengths<'p>> {
+        let mut rest = bytes;
+        let block = varint(&mut rest).ok_or_else(undecodable)?;
+        let miniblocks = varint(&mut rest).ok_or_else(undecodable)?;
+        let total = varint(&mut rest).ok_or_else(undecodable)?;
+        let value = zigzag(varint(&mut rest).ok_or_else(undecodable)?);
+        let left = usize::try_from(total).map_err(|_| undecodable())?;
+        let per_miniblock = block.checked_div(miniblocks).unwrap_or_default() as usize;
+        let is_valid = per_miniblock > 0 && per_miniblock.is_multiple_of(32) && block <= 1 << 20;
+        if left > most || (left > 1 && !is_valid) {
+            return Err(undecodable());
         }
+        if left > MOST_VALUES {
+            return Err(format!("a page has {left} values, and {MOST_VALUES} are supported"));
+        }
+        let miniblocks = miniblocks as usize;
+        let (widths, packed, used) = (&rest[..0], &rest[..0], per_miniblock);
+        let (least, width) = (0, 0);
+        Ok(Lengths {
+            rest,
+            left,
+            value,
+            miniblocks,
+            per_miniblock,
+            widths,
+            least,
+            packed,
+            width,
+            used,
+        })
     }
-    Ok((lengths, rest))
+
+    /// The next length, or `None` at the end.
+    fn next(&mut self) -> Result<Option<usize>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        // Lengths are computed with 32 bits.
+        let length = self.value as i32;
+        let length = usize::try_from(length)
+            .map_err(|_| format!("it is damaged: a value has a length of {length} bytes"))?;
+        self.left -= 1;
+        if self.left > 0 {
+            let delta = self.delta()?;
+            self.value = self.value.wrapping_add(self.least).wrapping_add(delta as i64);
+        }
+        Ok(Some(length))
+    }
+
+    fn delta(&mut self) -> Result<u64> {
+        if self.used == self.per_miniblock {
+            if self.widths.is_empty() {
+                self.least = zigzag(varint(&mut self.rest).ok_or_else(undecodable)?);
+                self.widths = self.take(self.miniblocks)?;
+            }
+            let (width, widths) = self.widths.split_first().ok_or_else(undecodable)?;
+            (self.width, self.widths) = (usize::from(*width), widths);
+            if self.width > 64 {
+                return Err(undecodable());
+            }
+            self.packed = self.take(self.per_miniblock / 8 * self.width)?;
+            self.used = 0;
+        }
+        self.used += 1;
+        Ok(unpack(self.packed, self.used - 1, self.width))
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'p [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or_else(undecodable)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// The bytes after the last length. Miniblocks after it have no bytes.
+    fn skip_all(mut self) -> Result<&'p [u8]> {
+        while self.next()?.is_some() {}
+        Ok(self.rest)
+    }
+}
+
+fn undecodable() -> String {
+    "it is damaged: the lengths of values cannot be decoded".to_string()
 }
 
 /// The number at an index of bit-packed numbers of `width` bits, the lowest bit first.
@@ -206,4 +270,31 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
 
 fn zigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The header of lengths: 2^20 numbers in a block of one miniblock, the total, the first number.
+    fn header(total: &[u8]) -> Vec<u8> {
+        [&[0x80, 0x80, 0x40, 1], total, &[0]].concat()
+    }
+
+    #[test]
+    fn equal_lengths_take_no_memory() {
+        // 2^20 deltas of width 0, twice: no prefixes, and no suffixes.
+        let lengths = [header(&[0x80, 0x80, 0x40]), vec![0, 0]].concat();
+        let page = [lengths.clone(), lengths.clone()].concat();
+        assert_eq!(check_prefixes(&page, 1 << 20), Ok(()));
+        assert!(check_prefixes(&page, (1 << 20) - 1).is_err());
+        assert!(check_prefixes(&page[..page.len() - 1], 1 << 20).is_err());
+    }
+
+    #[test]
+    fn a_page_with_billions_of_values_is_refused() {
+        let lengths = header(&[0xff, 0xff, 0xff, 0xff, 7]);
+        let error = check_prefixes(&lengths, i32::MAX as usize).unwrap_err();
+        assert_eq!(error, "a page has 2147483647 values, and 67108864 are supported");
+    }
 }
