@@ -1,20 +1,18 @@
 //! Approximate tables and their builder.
 
-use crate::convert::{
-    Part, Unpack, bytes_of, long, new_array, new_longs, optional_bytes, optional_string, path,
-};
-use crate::error::Result;
+use crate::building::{self, Builders};
+use crate::convert::{long, new_array, new_longs, optional_bytes, optional_string, path};
+use crate::error::{Failure, Result};
 use crate::handle::Handles;
-use crate::log::Packed;
-use crate::table::{access, duplicates, finished, size};
+use crate::table::{access, duplicates, size};
 use firndb::table::{ApproximateBuilder, ApproximateOptions, ApproximateTable};
 use jni::Env;
 use jni::objects::{JByteArray, JLongArray, JString};
 use jni::sys::{jint, jlong};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub static TABLES: Handles<Arc<ApproximateTable>, 8> = Handles::new("approximate table");
-static BUILDERS: Handles<Arc<Mutex<Option<ApproximateBuilder>>>, 1> = Handles::new("builder");
+pub static BUILDERS: Builders<ApproximateBuilder> = Handles::new("builder");
 
 pub fn open(env: &mut Env<'_>, at: &JString<'_>, mode: jint) -> Result<jlong> {
     share(Arc::new(ApproximateTable::open_with(path(env, at)?, access(mode))?))
@@ -102,62 +100,11 @@ pub fn builder_create(
         options = options.metadata(metadata);
     }
     let builder = ApproximateBuilder::create_with(path(env, at)?, options)?;
-    Ok(BUILDERS.insert(Arc::new(Mutex::new(Some(builder))))?)
-}
-
-/// Calls `call` with a builder that is not finished.
-fn with_builder<R>(
-    handle: jlong,
-    call: impl FnOnce(&mut ApproximateBuilder) -> Result<R>,
-) -> Result<R> {
-    BUILDERS.with(handle, |builder| {
-        match &mut *builder.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(builder) => call(builder),
-            None => Err(finished().into()),
-        }
-    })?
-}
-
-pub fn builder_add<'l>(
-    env: &mut Env<'l>,
-    handle: jlong,
-    key: &Part<'l>,
-    value: &Part<'l>,
-) -> Result<()> {
-    key.with_key(env, |env, key| {
-        value.with_value(env, |_, value| {
-            with_builder(handle, |builder| Ok(builder.add(key, value)?))
-        })
-    })
-}
-
-/// Adds packed records: for each key and value its length and its bytes.
-pub fn builder_add_all(env: &mut Env<'_>, handle: jlong, records: &Packed<'_>) -> Result<()> {
-    let packed = bytes_of(env, &records.bytes, records.length)?;
-    let mut unpack = Unpack(&packed);
-    with_builder(handle, |builder| {
-        while !unpack.0.is_empty() {
-            builder.add(unpack.bytes()?, unpack.bytes()?)?;
-        }
-        Ok(())
-    })
-}
-
-pub fn builder_records(_: &mut Env<'_>, handle: jlong) -> Result<jlong> {
-    with_builder(handle, |builder| Ok(long(builder.records())))
+    building::open(&BUILDERS, builder)
 }
 
 pub fn builder_finish<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JLongArray<'l>> {
-    let finish = |builder: &Arc<Mutex<Option<ApproximateBuilder>>>| {
-        let taken = builder.lock().unwrap_or_else(PoisonError::into_inner).take();
-        taken.ok_or_else(finished)?.finish()
-    };
-    let report = BUILDERS.with(handle, finish)??;
+    let report =
+        BUILDERS.with(handle, |builder| Ok::<_, Failure>(building::take(builder)?.finish()?))??;
     new_longs(env, &[report.records, report.duplicates, report.spilled].map(long))
-}
-
-/// Abandons a build that was not finished.
-pub fn builder_close(_: &mut Env<'_>, handle: jlong) -> Result<()> {
-    BUILDERS.close(handle)?;
-    Ok(())
 }

@@ -13,6 +13,7 @@
 //!   callback, on the thread of the caller.
 
 mod approximate;
+mod building;
 mod catalog;
 mod convert;
 mod error;

@@ -1,13 +1,10 @@
 //! Tables and their builder.
 
-use crate::convert::{
-    Part, Records, Unpack, bytes_of, long, new_array, new_longs, optional_bytes, optional_string,
-    path,
-};
+use crate::building::{self, Builders};
+use crate::convert::{Records, long, new_array, new_longs, optional_bytes, optional_string, path};
 use crate::error::{Failure, Result};
 use crate::handle::Handles;
-use crate::log::{Packed, finish_page};
-use firndb::Error;
+use crate::log::finish_page;
 use firndb::table::{
     Access, BuildOptions, BuildReport, Compression, Duplicates, KeyFilter, Table, TableBuilder,
 };
@@ -15,10 +12,10 @@ use jni::objects::{JByteArray, JLongArray, JObject, JString, JValue};
 use jni::sys::{jint, jlong};
 use jni::{Env, jni_sig, jni_str};
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub static TABLES: Handles<Arc<Table>, 8> = Handles::new("table");
-static BUILDERS: Handles<Arc<Mutex<Option<TableBuilder>>>, 1> = Handles::new("builder");
+pub static BUILDERS: Builders<TableBuilder> = Handles::new("builder");
 
 /// The access of the enumeration `Access` with this number.
 pub fn access(number: jint) -> Access {
@@ -124,11 +121,6 @@ pub fn verify<'l>(env: &mut Env<'l>, handle: jlong) -> Result<JLongArray<'l>> {
     new_longs(env, &[verified.files, verified.bytes, verified.records].map(long))
 }
 
-/// The error of a builder that was finished.
-pub fn finished() -> Error {
-    Error::new(firndb::ErrorKind::Failed, "the build is finished")
-}
-
 /// `TableBuilder.Options`.
 pub struct BuildArguments<'l> {
     pub block_size: jint,
@@ -190,46 +182,7 @@ pub fn builder_create(
         options = options.value_schema(schema);
     }
     let builder = TableBuilder::create_with(path(env, at)?, options)?;
-    Ok(BUILDERS.insert(Arc::new(Mutex::new(Some(builder))))?)
-}
-
-/// Calls `call` with a builder that is not finished.
-fn with_builder<R>(handle: jlong, call: impl FnOnce(&mut TableBuilder) -> Result<R>) -> Result<R> {
-    BUILDERS.with(handle, |building| {
-        match &mut *building.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(builder) => call(builder),
-            None => Err(finished().into()),
-        }
-    })?
-}
-
-pub fn builder_add<'l>(
-    env: &mut Env<'l>,
-    handle: jlong,
-    key: &Part<'l>,
-    value: &Part<'l>,
-) -> Result<()> {
-    key.with_key(env, |env, key| {
-        value.with_value(env, |_, value| {
-            with_builder(handle, |builder| Ok(builder.add(key, value)?))
-        })
-    })
-}
-
-/// Adds packed records: for each key and value its length and its bytes.
-pub fn builder_add_all(env: &mut Env<'_>, handle: jlong, records: &Packed<'_>) -> Result<()> {
-    let packed = bytes_of(env, &records.bytes, records.length)?;
-    let mut unpack = Unpack(&packed);
-    with_builder(handle, |builder| {
-        while !unpack.0.is_empty() {
-            builder.add(unpack.bytes()?, unpack.bytes()?)?;
-        }
-        Ok(())
-    })
-}
-
-pub fn builder_records(_: &mut Env<'_>, handle: jlong) -> Result<jlong> {
-    with_builder(handle, |builder| Ok(long(builder.records())))
+    building::open(&BUILDERS, builder)
 }
 
 /// Finishes a build. `progress` is a `TableBuilder.Progress`, or null; it is called on this thread.
@@ -238,14 +191,8 @@ pub fn builder_finish<'l>(
     handle: jlong,
     progress: &JObject<'_>,
 ) -> Result<JLongArray<'l>> {
-    let report = BUILDERS.with_callback(handle, |building| {
-        // The lock is not held while the callback runs, which may call the builder.
-        let taken = building.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match taken {
-            Some(builder) => finish(env, builder, progress),
-            None => Err(finished().into()),
-        }
-    })??;
+    let report = BUILDERS
+        .with_callback(handle, |builder| finish(env, building::take(builder)?, progress))??;
     let numbers = [report.records, report.duplicates, report.bytes, report.spilled];
     new_longs(env, &numbers.map(long))
 }
@@ -280,10 +227,4 @@ pub fn report_progress(
     let arguments = [JValue::Long(long(done)), JValue::Long(long(total))];
     let answer = env.call_method(progress, jni_str!("report"), jni_sig!("(JJ)Z"), &arguments)?;
     answer.z().map_err(Failure::from)
-}
-
-/// Abandons a build that was not finished.
-pub fn builder_close(_: &mut Env<'_>, handle: jlong) -> Result<()> {
-    BUILDERS.close(handle)?;
-    Ok(())
 }

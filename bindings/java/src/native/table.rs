@@ -3,7 +3,7 @@
 use super::{Described, Method, methods, run};
 use crate::convert::Part;
 use crate::log::Packed;
-use crate::{approximate, table};
+use crate::{approximate, building, table};
 use jni::EnvUnowned;
 use jni::objects::{JByteArray, JByteBuffer, JLongArray, JObject, JString};
 use jni::sys::{jint, jlong};
@@ -58,21 +58,19 @@ methods! { 'l;
         key_length: jint, value: JByteArray<'l>, value_buffer: JByteBuffer<'l>,
         value_offset: jint, value_length: jint,
     ) -> () {
-        table::builder_add(
-            env,
-            id,
+        building::add(env, &table::BUILDERS, id,
             &Part::new(key, key_buffer, key_offset, key_length),
             &Part::new(value, value_buffer, value_offset, value_length),
         )
     }
     fn tableBuilderAddAll(env, id: jlong, records: JByteArray<'l>, length: jint) -> () {
-        table::builder_add_all(env, id, &Packed { bytes: records, length })
+        building::add_all(env, &table::BUILDERS, id, &Packed { bytes: records, length })
     }
     fn tableBuilderRecords(env, id: jlong) -> jlong {
-        table::builder_records(env, id)
+        building::records(env, &table::BUILDERS, id)
     }
     fn tableBuilderClose(env, id: jlong) -> () {
-        table::builder_close(env, id)
+        building::close(env, &table::BUILDERS, id)
     }
     fn tableBuilderFinish(env, id: jlong, progress: JObject<'l>) -> JLongArray<'l> {
         table::builder_finish(env, id, &progress)
@@ -114,21 +112,19 @@ methods! { 'l;
         key_length: jint, value: JByteArray<'l>, value_buffer: JByteBuffer<'l>,
         value_offset: jint, value_length: jint,
     ) -> () {
-        approximate::builder_add(
-            env,
-            id,
+        building::add(env, &approximate::BUILDERS, id,
             &Part::new(key, key_buffer, key_offset, key_length),
             &Part::new(value, value_buffer, value_offset, value_length),
         )
     }
     fn approximateBuilderAddAll(env, id: jlong, records: JByteArray<'l>, length: jint) -> () {
-        approximate::builder_add_all(env, id, &Packed { bytes: records, length })
+        building::add_all(env, &approximate::BUILDERS, id, &Packed { bytes: records, length })
     }
     fn approximateBuilderRecords(env, id: jlong) -> jlong {
-        approximate::builder_records(env, id)
+        building::records(env, &approximate::BUILDERS, id)
     }
     fn approximateBuilderClose(env, id: jlong) -> () {
-        approximate::builder_close(env, id)
+        building::close(env, &approximate::BUILDERS, id)
     }
     fn approximateBuilderFinish(env, id: jlong) -> JLongArray<'l> {
         approximate::builder_finish(env, id)

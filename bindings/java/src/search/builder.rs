@@ -1,19 +1,19 @@
 //! Builders of partitions.
 
 use super::{document, schema};
+use crate::building::{self, Builders};
 use crate::convert::{Unpack, bytes_of, long, optional_string, path};
 use crate::error::Result;
 use crate::handle::Handles;
 use crate::log::Packed;
-use crate::table::{finished, size};
+use crate::table::size;
 use firndb::search::PartitionBuilder;
 use jni::Env;
 use jni::objects::{JByteArray, JString};
 use jni::sys::jlong;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Builders; `None` after one was written or given to a change.
-static BUILDERS: Handles<Arc<Mutex<Option<PartitionBuilder>>>, 1> = Handles::new("builder");
+static BUILDERS: Builders<PartitionBuilder> = Handles::new("builder");
 
 pub fn create(
     env: &mut Env<'_>,
@@ -26,24 +26,17 @@ pub fn create(
     if let Some(dir) = optional_string(env, temp_dir)? {
         builder = builder.temp_dir(dir);
     }
-    Ok(BUILDERS.insert(Arc::new(Mutex::new(Some(builder))))?)
+    building::open(&BUILDERS, builder)
 }
 
 /// Calls `call` with a builder that is not used up.
 fn with<R>(handle: jlong, call: impl FnOnce(&mut PartitionBuilder) -> Result<R>) -> Result<R> {
-    BUILDERS.with(handle, |building| {
-        match &mut *building.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(builder) => call(builder),
-            None => Err(finished().into()),
-        }
-    })?
+    building::with(&BUILDERS, handle, call)
 }
 
 /// Takes the documents out of a builder, which is used up then.
 pub fn take(handle: jlong) -> Result<PartitionBuilder> {
-    let taken = BUILDERS
-        .with(handle, |building| building.lock().unwrap_or_else(PoisonError::into_inner).take())?;
-    Ok(taken.ok_or_else(finished)?)
+    BUILDERS.with(handle, |builder| building::take(builder))?
 }
 
 /// Adds packed documents.

@@ -276,7 +276,7 @@ fn zigzag(value: u64) -> i64 {
 mod tests {
     use super::*;
 
-    /// The header of lengths: 2^20 numbers in a block of one miniblock, the total, the first number.
+    /// The header of lengths: 2^20 numbers in a block, one miniblock, the total, the first number.
     fn header(total: &[u8]) -> Vec<u8> {
         [&[0x80, 0x80, 0x40, 1], total, &[0]].concat()
     }

@@ -31,27 +31,23 @@ public final class ApproximateBuilder extends KeyValueBuilder {
     }
 
     /** Options of a build. Immutable: each method returns changed options. */
-    public static final class Options {
+    public static final class Options extends BuildOptions<Options> {
         private static final Options DEFAULTS = new Options();
 
         private int valueWidth = 8;
         private int fingerprintBits = 16;
-        private Duplicates duplicates = Duplicates.ERROR;
-        private long memoryLimit = 1 << 30;
-        private String tempDir;
-        private int threads;
-        private byte[] metadata;
 
         private Options() {}
 
         private Options(Options other) {
+            super(other);
             valueWidth = other.valueWidth;
             fingerprintBits = other.fingerprintBits;
-            duplicates = other.duplicates;
-            memoryLimit = other.memoryLimit;
-            tempDir = other.tempDir;
-            threads = other.threads;
-            metadata = other.metadata;
+        }
+
+        @Override
+        Options copy() {
+            return new Options(this);
         }
 
         /**
@@ -70,7 +66,7 @@ public final class ApproximateBuilder extends KeyValueBuilder {
          * @return the changed options
          */
         public Options valueWidth(int bytes) {
-            Options changed = new Options(this);
+            Options changed = copy();
             changed.valueWidth = bytes;
             return changed;
         }
@@ -82,72 +78,8 @@ public final class ApproximateBuilder extends KeyValueBuilder {
          * @return the changed options
          */
         public Options fingerprintBits(int bits) {
-            Options changed = new Options(this);
+            Options changed = copy();
             changed.fingerprintBits = bits;
-            return changed;
-        }
-
-        /**
-         * What happens if a key is added more than once. Default: the build fails.
-         *
-         * @param duplicates the policy
-         * @return the changed options
-         */
-        public Options duplicates(Duplicates duplicates) {
-            Options changed = new Options(this);
-            changed.duplicates = duplicates;
-            return changed;
-        }
-
-        /**
-         * Memory for collected records; more records go to a temporary file. It is outside of the
-         * Java heap, and the build may use up to 1.2 times as much, plus 100 MiB. Default: 1 GiB.
-         *
-         * @param bytes at least 16 MiB
-         * @return the changed options
-         */
-        public Options memoryLimit(long bytes) {
-            Options changed = new Options(this);
-            changed.memoryLimit = bytes;
-            return changed;
-        }
-
-        /**
-         * Directory of the temporary file. Default: the directory of the table.
-         *
-         * @param dir an existing directory
-         * @return the changed options
-         */
-        public Options tempDir(Path dir) {
-            Options changed = new Options(this);
-            changed.tempDir = dir.toAbsolutePath().toString();
-            return changed;
-        }
-
-        /**
-         * Threads of the build. They end with it. Default: as many as processors.
-         *
-         * @param threads 1 to 1,024
-         * @return the changed options
-         */
-        public Options threads(int threads) {
-            if (threads < 1) {
-                throw new IllegalArgumentException("threads is " + threads + "; give at least 1");
-            }
-            Options changed = new Options(this);
-            changed.threads = threads;
-            return changed;
-        }
-
-        /**
-         * Metadata of the program, stored in the file. Default: none.
-         *
-         * @param bytes the metadata
-         * @return the changed options
-         */
-        public Options metadata(byte[] bytes) {
-            Options changed = new Options(this);
-            changed.metadata = bytes.clone();
             return changed;
         }
 

@@ -109,31 +109,27 @@ public final class TableBuilder extends KeyValueBuilder {
     }
 
     /** Options of a build. Immutable: each method returns changed options. */
-    public static final class Options {
+    public static final class Options extends BuildOptions<Options> {
         private static final Options DEFAULTS = new Options();
 
         private int blockSize = 4096;
         private Compression compression = Compression.none();
         private KeyFilter filter = KeyFilter.NONE;
-        private Duplicates duplicates = Duplicates.ERROR;
-        private long memoryLimit = 1 << 30;
-        private String tempDir;
-        private int threads;
-        private byte[] metadata;
         private String valueSchema;
 
         private Options() {}
 
         private Options(Options other) {
+            super(other);
             blockSize = other.blockSize;
             compression = other.compression;
             filter = other.filter;
-            duplicates = other.duplicates;
-            memoryLimit = other.memoryLimit;
-            tempDir = other.tempDir;
-            threads = other.threads;
-            metadata = other.metadata;
             valueSchema = other.valueSchema;
+        }
+
+        @Override
+        Options copy() {
+            return new Options(this);
         }
 
         /**
@@ -152,7 +148,7 @@ public final class TableBuilder extends KeyValueBuilder {
          * @return the changed options
          */
         public Options blockSize(int bytes) {
-            Options changed = new Options(this);
+            Options changed = copy();
             changed.blockSize = bytes;
             return changed;
         }
@@ -164,7 +160,7 @@ public final class TableBuilder extends KeyValueBuilder {
          * @return the changed options
          */
         public Options compression(Compression compression) {
-            Options changed = new Options(this);
+            Options changed = copy();
             changed.compression = compression;
             return changed;
         }
@@ -176,72 +172,8 @@ public final class TableBuilder extends KeyValueBuilder {
          * @return the changed options
          */
         public Options filter(KeyFilter filter) {
-            Options changed = new Options(this);
+            Options changed = copy();
             changed.filter = filter;
-            return changed;
-        }
-
-        /**
-         * What happens if a key is added more than once. Default: the build fails.
-         *
-         * @param duplicates the policy
-         * @return the changed options
-         */
-        public Options duplicates(Duplicates duplicates) {
-            Options changed = new Options(this);
-            changed.duplicates = duplicates;
-            return changed;
-        }
-
-        /**
-         * Memory for collected records; more records go to a temporary file. It is outside of the
-         * Java heap, and the build may use up to 1.2 times as much, plus 100 MiB. Default: 1 GiB.
-         *
-         * @param bytes at least 16 MiB
-         * @return the changed options
-         */
-        public Options memoryLimit(long bytes) {
-            Options changed = new Options(this);
-            changed.memoryLimit = bytes;
-            return changed;
-        }
-
-        /**
-         * Directory of the temporary file. Default: the directory of the table.
-         *
-         * @param dir an existing directory
-         * @return the changed options
-         */
-        public Options tempDir(Path dir) {
-            Options changed = new Options(this);
-            changed.tempDir = dir.toAbsolutePath().toString();
-            return changed;
-        }
-
-        /**
-         * Threads of the build. They end with it. Default: as many as processors.
-         *
-         * @param threads 1 to 1,024
-         * @return the changed options
-         */
-        public Options threads(int threads) {
-            if (threads < 1) {
-                throw new IllegalArgumentException("threads is " + threads + "; give at least 1");
-            }
-            Options changed = new Options(this);
-            changed.threads = threads;
-            return changed;
-        }
-
-        /**
-         * Metadata of the program, stored in the file. Default: none.
-         *
-         * @param bytes the metadata
-         * @return the changed options
-         */
-        public Options metadata(byte[] bytes) {
-            Options changed = new Options(this);
-            changed.metadata = bytes.clone();
             return changed;
         }
 
@@ -252,7 +184,7 @@ public final class TableBuilder extends KeyValueBuilder {
          * @return the changed options
          */
         public Options valueSchema(String schema) {
-            Options changed = new Options(this);
+            Options changed = copy();
             changed.valueSchema = schema;
             return changed;
         }
