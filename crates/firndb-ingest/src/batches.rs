@@ -99,8 +99,8 @@ impl BatchOptions {
 /// Reads an input as record batches of one schema: columns of Parquet, Arrow IPC and Avro as they
 /// are, those of CSV, TSV and JSON lines with a given or inferred schema.
 ///
-/// Errors of the iterator end it: `Io`; `InvalidArgument` for damaged files, and for rows that
-/// cannot be used.
+/// Errors of the iterator end it: `Io`; `Corrupt` for damaged files; `InvalidArgument` for rows
+/// that cannot be used, and for what a file has and FirnDB does not support.
 ///
 /// ```
 /// use firndb_ingest::{BatchOptions, BatchReader, RowOptions, Rows};
@@ -130,8 +130,9 @@ impl BatchReader {
     ///
     /// # Errors
     ///
-    /// `NotFound` or `Io` if the input cannot be read; `InvalidArgument` if it is damaged, or no
-    /// schema can be inferred.
+    /// `NotFound` or `Io` if the input cannot be read; `Corrupt` if it is damaged: cut off, with a
+    /// wrong checksum, or otherwise not what its format demands; `InvalidArgument` if it is of
+    /// another format, has a type or a feature that is not supported, or no schema can be inferred.
     pub fn open(input: &Input, options: BatchOptions) -> Result<BatchReader> {
         BatchReader::start(Source::Input(input.clone()), options)
     }

@@ -153,7 +153,8 @@ impl Input {
     ///
     /// # Errors
     ///
-    /// `NotFound` or `Io` if the file cannot be read.
+    /// `NotFound` or `Io` if the file cannot be read; `Corrupt` if its compression is damaged;
+    /// `InvalidArgument` if it is an archive that is not supported.
     pub fn open(&self, progress: &Progress) -> Result<Box<dyn BufRead + Send>> {
         self.open_with(Compression::Auto, progress)
     }

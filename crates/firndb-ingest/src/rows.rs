@@ -107,7 +107,9 @@ impl Rows {
     ///
     /// # Errors
     ///
-    /// `NotFound`, `Io` or `InvalidArgument` if an input cannot be read any further.
+    /// If an input cannot be read any further: `NotFound`; `Io`; `Corrupt` if its compression is
+    /// damaged, or it is a damaged Parquet, Arrow or Avro file; `InvalidArgument` if it is of
+    /// another format, or has a type or a feature that is not supported.
     pub fn next_row(&mut self) -> Result<Option<RowResult>> {
         match self.ahead.pop_front() {
             Some(row) => Ok(Some(row)),

@@ -115,6 +115,8 @@ def build_table(
 
     Raises:
         AlreadyExistsError: there is a file under the path that must not be replaced.
+        CorruptError: an input is a damaged Parquet, Arrow or Avro file, or its compression is
+            damaged.
         InvalidArgumentError: an option is out of range, or a row cannot be used; a key occurs
             twice.
         NotFoundError: an input or the directory of the table does not exist.

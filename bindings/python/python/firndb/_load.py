@@ -62,6 +62,8 @@ class Change(_native.Change):
         `build_collection`. Without a schema, that of the collection is used.
 
         Raises:
+            CorruptError: an input is a damaged Parquet, Arrow or Avro file, or its compression is
+                damaged.
             InvalidArgumentError: a row does not fit the schema.
             ValueError: there are no rows, or the change has ended.
         """
@@ -103,6 +105,8 @@ class Change(_native.Change):
         Partitions of the same names are replaced, others stay. The arguments are those of `put`.
 
         Raises:
+            CorruptError: an input is a damaged Parquet, Arrow or Avro file, or its compression is
+                damaged.
             InvalidArgumentError: a row does not fit the schema, or there is no such field.
             ValueError: there are no rows, or the change has ended.
         """

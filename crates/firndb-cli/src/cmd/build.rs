@@ -124,7 +124,7 @@ fn fill(args: &Args, mut parts: Parts, load: Load, chosen: &Chosen) -> Result<(P
         return Err(Error::invalid(message).into());
     }
     let mut sink =
-        |_: &Row, document: &Document| parts.add(&partition_of(args, document), document);
+        |_: u64, _: &Row, document: &Document| parts.add(&partition_of(args, document), document);
     let report = load.run(chosen, &mut sink)?;
     Ok((parts, report))
 }

@@ -183,8 +183,9 @@ pub struct BadRows {
     first: Vec<String>,
 }
 
-/// Receives each document with the row it came from.
-pub type Sink<'a> = dyn FnMut(&Row, &Document) -> firndb::Result<()> + 'a;
+/// Receives each document with the row it came from, after the number of this row: from 1, over all
+/// inputs, bad rows included.
+pub type Sink<'a> = dyn FnMut(u64, &Row, &Document) -> firndb::Result<()> + 'a;
 
 /// The rows of a command's inputs.
 pub struct Load<'a> {
@@ -267,7 +268,9 @@ impl<'a> Load<'a> {
             .strict(chosen.inferred)
             .bytes(bytes);
         let mut typer = Typer::new(&chosen.schema, options);
-        let report = self.walk(&mut |row| take(&mut typer, row, chosen.inferred, sink))?;
+        let report = self.walk(&mut |number, row| {
+            take(&mut typer, &row, chosen.inferred, &mut |document| sink(number, &row, document))
+        })?;
         for (column, rows) in typer.left_out() {
             eprintln!(
                 "note: column `{column}` ({}) is not in the schema and was left out",
@@ -279,10 +282,10 @@ impl<'a> Load<'a> {
 
     /// Passes each row to `sink`; its errors are handled as in [`Load::run`].
     pub fn each(self, sink: &mut dyn FnMut(&Row) -> firndb::Result<()>) -> Result<Report> {
-        self.walk(&mut |row| sort_out(sink(&row), &row))
+        self.walk(&mut |_, row| sort_out(sink(&row), &row))
     }
 
-    fn walk(mut self, take: &mut dyn FnMut(Row) -> Taken) -> Result<Report> {
+    fn walk(mut self, take: &mut dyn FnMut(u64, Row) -> Taken) -> Result<Report> {
         let mut report = Report::default();
         let mut bad_rows = BadRows::new(self.args.on_error);
         while let Some(row) = self.rows.next_row()? {
@@ -291,7 +294,7 @@ impl<'a> Load<'a> {
                 self.bar.set_message(format!("{} rows", thousands(report.rows)));
             }
             let taken = match row {
-                Ok(row) => take(row)?,
+                Ok(row) => take(report.rows, row)?,
                 Err(bad) => Err(bad),
             };
             let Err(bad) = taken else { continue };
@@ -317,8 +320,13 @@ fn with_payload(schema: Schema, payload: &PayloadSource) -> Schema {
 type Taken = Result<std::result::Result<(), BadRow>>;
 
 /// Converts one row and passes it to the sink.
-fn take(typer: &mut Typer, row: Row, inferred: bool, sink: &mut Sink) -> Taken {
-    let document = match typer.document(&row) {
+fn take(
+    typer: &mut Typer,
+    row: &Row,
+    inferred: bool,
+    sink: &mut dyn FnMut(&Document) -> firndb::Result<()>,
+) -> Taken {
+    let document = match typer.document(row) {
         Ok(document) => document,
         Err(mut bad) => {
             if inferred {
@@ -328,7 +336,7 @@ fn take(typer: &mut Typer, row: Row, inferred: bool, sink: &mut Sink) -> Taken {
             return Ok(Err(bad));
         }
     };
-    sort_out(sink(&row, &document), &row)
+    sort_out(sink(&document), row)
 }
 
 fn sort_out(taken: firndb::Result<()>, row: &Row) -> Taken {

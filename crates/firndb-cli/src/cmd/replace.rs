@@ -34,7 +34,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let mut load = Load::new(&args.load.rows)?;
     let chosen = load.schema(&args.load, Some(before.schema()))?;
     let mut builder = PartitionBuilder::new(chosen.schema.clone()).memory_limit(usize::MAX);
-    let report = load.run(&chosen, &mut |_, document| {
+    let report = load.run(&chosen, &mut |_, _, document| {
         if builder.memory() > args.load.rows.memory {
             // Not an error of this row, so --on-error skip does not apply.
             let message = "the partition needs more memory than --memory gives";

@@ -118,7 +118,7 @@ fn ambiguous_csv_is_refused() {
     sandbox.firn("search build semi.csv -o c --delimiter ;").ok();
     assert_eq!(sandbox.firn("search scan c").ok().out, "id,x\n1,a\n");
     sandbox.write("rows.parquet", "PAR1rest");
-    sandbox.firn("search build rows.parquet -o e").fails(2, "this Parquet file cannot be read");
+    sandbox.firn("search build rows.parquet -o e").fails(6, "this Parquet file cannot be read");
 }
 
 #[test]

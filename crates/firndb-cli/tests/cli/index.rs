@@ -79,6 +79,34 @@ fn single_changes_keep_other_documents() {
     assert_eq!(sandbox.firn("search count x/collection 'region = \"west\"'").ok().out, "1\n");
 }
 
+/// Rows of all inputs count, also those that are skipped.
+#[test]
+fn row_numbers_are_keys_of_feeds_that_grow_at_their_end() {
+    let sandbox = with_index();
+    let apply = |inputs: &str| {
+        let line = format!("index apply x main {inputs} --row-number --on-error skip --json");
+        sandbox.firn(&line).ok().json().remove(0)
+    };
+    let head = "id,region,price,day,rating,ok\n";
+    let row = |id: u32| format!("{id},west,5,2024-01-01,NA,true\n");
+    sandbox.write("a.csv", format!("{head}{}x,west\n{}", row(1), row(2)));
+    sandbox.write("b.csv", format!("{head}{}", row(1)));
+    let first = apply("a.csv b.csv");
+    assert_eq!((&first["added"], &first["skipped"]), (&json!(3), &json!(1)));
+    sandbox.write("b.csv", format!("{head}{}{}", row(1), row(3)));
+    let more = apply("a.csv b.csv");
+    assert_eq!((&more["added"], &more["unchanged"]), (&json!(1), &json!(3)));
+    assert_eq!(sandbox.firn("search count x/collection 'id = 1'").ok().out, "2\n");
+    // The row that could not be used has the number 2.
+    sandbox.write("a.csv", format!("{head}{}{}{}", row(1), row(9), row(2)));
+    let whole = apply("a.csv b.csv");
+    assert_eq!((&whole["added"], &whole["unchanged"]), (&json!(1), &json!(4)));
+    let line = "index apply x main a.csv --row-number";
+    for other in ["--key id", "--update", "--delete"] {
+        sandbox.firn(&format!("{line} {other}")).fails(2, "--row-number");
+    }
+}
+
 #[test]
 fn documents_can_be_repartitioned() {
     let sandbox = with_index();

@@ -8,14 +8,15 @@
 //!
 //! [spec]: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 
+use crate::parse::failure::Failure;
 use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::SchemaRef;
 use firndb_arrow::avro::{MAX_EMPTY_ITEMS, Type};
 use firndb_arrow::column::RowDecoder;
 use flate2::read::DeflateDecoder;
 use std::io::{BufRead, Read};
 
-type Result<T> = std::result::Result<T, ArrowError>;
+type Result<T> = std::result::Result<T, Failure>;
 
 /// The first bytes of a file.
 pub(crate) const MAGIC: &[u8] = b"Obj\x01";
@@ -26,14 +27,17 @@ const MAX_METADATA: u64 = 16 << 20;
 /// Maximum bytes of a block, compressed or not. Writers make blocks of 16 KiB to a few MiB.
 const MAX_BLOCK: u64 = 256 << 20;
 
+/// Maximum bytes that are read, and not kept, to tell a wrong length from one that exceeds a limit.
+const MAX_AHEAD: u64 = 1 << 30;
+
 /// Bytes of rows in memory after which a batch ends.
 const BATCH_BYTES: usize = 32 << 20;
 
 /// Maximum expansion of a byte of snappy: an element of 3 bytes stands for 64.
 const MAX_SNAPPY_RATIO: usize = 22;
 
-fn damaged(what: impl Into<String>) -> ArrowError {
-    ArrowError::ParseError(what.into())
+fn damaged(what: impl Into<String>) -> Failure {
+    Failure::damaged(what)
 }
 
 /// The record batches of a file.
@@ -64,12 +68,19 @@ impl AvroBatches {
         mut reader: Box<dyn BufRead + Send>,
         batch_rows: usize,
     ) -> Result<(AvroBatches, SchemaRef)> {
-        let mut magic = [0; MAGIC.len()];
-        reader.read_exact(&mut magic).map_err(cut)?;
-        if magic != MAGIC {
-            return Err(damaged("it is not an Avro file of version 1"));
+        let mut magic = Vec::new();
+        reader.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
+        if !MAGIC.starts_with(&magic) {
+            return Err(Failure::unsupported("it is not an Avro file of version 1"));
         }
-        let (schema, codec) = read_metadata(&mut reader.by_ref().take(MAX_METADATA))?;
+        let mut metadata = reader.by_ref().take(MAX_METADATA);
+        let read = read_metadata(&mut metadata);
+        let (schema, codec) = match read {
+            Err(_) if metadata.limit() == 0 => {
+                return Err(too_long("its metadata", MAX_METADATA));
+            }
+            read => read?,
+        };
         let codec = match &codec[..] {
             b"" | b"null" => Codec::None,
             b"deflate" => Codec::Deflate,
@@ -78,13 +89,14 @@ impl AvroBatches {
             other => {
                 let name = String::from_utf8_lossy(other);
                 let name: String = name.chars().take(60).collect();
-                return Err(damaged(format!("the codec `{name}` is not supported")));
+                return Err(Failure::unsupported(format!("the codec `{name}` is not supported")));
             }
         };
         let schema = std::str::from_utf8(&schema).map_err(|_| damaged("its schema is no text"))?;
-        let rows = Type::parse(schema).and_then(|ty| RowDecoder::new(&ty)).map_err(damaged)?;
+        let rows = Type::parse(schema).and_then(|ty| RowDecoder::new(&ty));
+        let rows = rows.map_err(|why| wrong_schema(schema, &why))?;
         let mut sync = [0; 16];
-        reader.read_exact(&mut sync).map_err(cut)?;
+        reader.read_exact(&mut sync)?;
         let schema = rows.schema().clone();
         let batch_rows = batch_rows.max(1);
         let (block, at, left, ended) = (Vec::new(), 0, 0, false);
@@ -99,7 +111,7 @@ impl AvroBatches {
                 break;
             }
             let rest = &self.block[self.at..];
-            let after = self.rows.decode(rest).map_err(damaged)?.len();
+            let after = self.rows.decode(rest).map_err(|why| Failure::of_text(&why))?.len();
             self.at = self.block.len() - after;
             self.left -= 1;
             if self.left == 0 && after > 0 {
@@ -109,7 +121,7 @@ impl AvroBatches {
         if self.rows.is_empty() {
             return Ok(None);
         }
-        self.rows.finish().map(Some).map_err(damaged)
+        self.rows.finish().map(Some).map_err(|why| Failure::of_text(&why))
     }
 
     /// Reads the next block with rows; false at the end.
@@ -123,14 +135,19 @@ impl AvroBatches {
             let len = u64::try_from(long(&mut self.reader)?).map_err(negative)?;
             let bytes = read_bytes(&mut self.reader, len, MAX_BLOCK)?;
             let mut sync = [0; 16];
-            self.reader.read_exact(&mut sync).map_err(cut)?;
+            self.reader.read_exact(&mut sync)?;
             if sync != self.sync {
                 return Err(damaged("the marker after a block is not that of the file"));
             }
             (self.block, self.at) = (self.codec.decompress(bytes)?, 0);
             // Rows without bytes cost nothing to claim.
             if rows > self.block.len() as u64 + MAX_EMPTY_ITEMS as u64 {
-                return Err(damaged("a block has too few bytes for its rows"));
+                return Err(match self.block.is_empty() {
+                    true => Failure::unsupported(format!(
+                        "a block has {rows} rows without bytes, and {MAX_EMPTY_ITEMS} are supported"
+                    )),
+                    false => damaged("a block has too few bytes for its rows"),
+                });
             }
             self.left = rows;
             match rows {
@@ -165,8 +182,11 @@ impl Codec {
                 let split = bytes.split_last_chunk::<4>();
                 let (bytes, checksum) = split.ok_or_else(|| damaged("a block is cut off"))?;
                 let len = snap::raw::decompress_len(bytes).map_err(|e| damaged(e.to_string()))?;
-                if len as u64 > MAX_BLOCK || len > bytes.len() * MAX_SNAPPY_RATIO {
+                if len > bytes.len() * MAX_SNAPPY_RATIO {
                     return Err(damaged("a block expands to more than it can"));
+                }
+                if len as u64 > MAX_BLOCK {
+                    return Err(too_long("a block", MAX_BLOCK));
                 }
                 let made = snap::raw::Decoder::new().decompress_vec(bytes);
                 let made = made.map_err(|e| damaged(e.to_string()))?;
@@ -185,9 +205,25 @@ fn read_all(reader: impl Read) -> Result<Vec<u8>> {
     let read = reader.take(MAX_BLOCK + 1).read_to_end(&mut bytes);
     read.map_err(|e| damaged(format!("a block cannot be decompressed: {e}")))?;
     if bytes.len() as u64 > MAX_BLOCK {
-        return Err(damaged(format!("a block expands to more than {} MiB", MAX_BLOCK >> 20)));
+        return Err(too_long("a block", MAX_BLOCK));
     }
     Ok(bytes)
+}
+
+/// A schema that cannot be used is not damage, as it may be one that other systems accept, unless
+/// it is not even JSON.
+fn wrong_schema(schema: &str, why: &str) -> Failure {
+    match serde_json::from_str::<serde::de::IgnoredAny>(schema) {
+        Err(e) if !e.to_string().contains("recursion limit") => {
+            damaged(format!("its schema is not JSON: {e}"))
+        }
+        _ => Failure::unsupported(format!("its schema cannot be used: {why}")),
+    }
+}
+
+fn too_long(what: &str, max: u64) -> Failure {
+    let max = max >> 20;
+    Failure::unsupported(format!("{what} has more than {max} MiB, which is not supported"))
 }
 
 /// The schema and the codec.
@@ -223,7 +259,14 @@ fn entry(reader: &mut impl Read) -> Result<Vec<u8>> {
 /// `len` bytes. Memory grows with the bytes that there are.
 fn read_bytes(reader: &mut impl Read, len: u64, max: u64) -> Result<Vec<u8>> {
     if len > max {
-        return Err(damaged(format!("a length of {len} bytes exceeds {} MiB", max >> 20)));
+        // Without these bytes the length is wrong. A decompressor can return bytes without end.
+        let most = len.min(MAX_AHEAD);
+        let there = std::io::copy(&mut reader.take(most), &mut std::io::sink())?;
+        let message = format!("a length of {len} bytes exceeds {} MiB", max >> 20);
+        return Err(match there == most {
+            true => Failure::unsupported(message),
+            false => damaged(message),
+        });
     }
     let mut bytes = Vec::new();
     reader.take(len).read_to_end(&mut bytes)?;
@@ -237,7 +280,7 @@ fn long(reader: &mut impl Read) -> Result<i64> {
     let mut value = 0_u64;
     for shift in (0..64).step_by(7) {
         let mut byte = [0];
-        reader.read_exact(&mut byte).map_err(cut)?;
+        reader.read_exact(&mut byte)?;
         if shift == 63 && byte[0] > 1 {
             break;
         }
@@ -247,13 +290,6 @@ fn long(reader: &mut impl Read) -> Result<i64> {
         }
     }
     Err(damaged("a number is too long"))
-}
-
-fn cut(error: std::io::Error) -> ArrowError {
-    match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => damaged("it is cut off"),
-        _ => error.into(),
-    }
 }
 
 #[cfg(test)]
@@ -271,7 +307,7 @@ mod tests {
     }
 
     fn why(bytes: &[u8]) -> String {
-        read(bytes).unwrap_err().to_string()
+        read(bytes).unwrap_err().reason()
     }
 
     fn put_long(value: i64, out: &mut Vec<u8>) {
@@ -353,7 +389,8 @@ mod tests {
     fn claims_do_not_cost_memory_or_time() {
         let nothing = r#"{"type":"record","name":"R","fields":[{"name":"a","type":"null"}]}"#;
         assert_eq!(read(&file(nothing, "null", 5000, &[])).unwrap().len(), 5);
-        assert!(why(&file(nothing, "null", i64::MAX, &[])).contains("too few bytes"));
+        assert!(why(&file(nothing, "null", i64::MAX, &[])).contains("rows without bytes"));
+        assert!(why(&file(LONGS, "null", i64::MAX, &[2])).contains("too few bytes"));
         let mut long = MAGIC.to_vec();
         put_long(1, &mut long);
         put_long(i64::MAX, &mut long);

@@ -1,20 +1,20 @@
 //! Opens files of typed columns: Parquet, Arrow IPC and Avro.
 
 use crate::format::Format;
-use crate::guard::guard;
-use crate::input::{GivenBatches, read_error};
+use crate::input::GivenBatches;
 use crate::parse::avro::AvroBatches;
+use crate::parse::failure::{Failure, guarded};
 use crate::parse::ipc;
 use crate::parse::parquet_file::ParquetFile;
 use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, Field, SchemaRef};
+use arrow_schema::{ArrowError, SchemaRef};
 use firndb::{Error, Result};
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 /// A batch, or the reason why it cannot be read.
-pub(crate) type BatchResult = std::result::Result<RecordBatch, ArrowError>;
+pub(crate) type BatchResult = std::result::Result<RecordBatch, Failure>;
 
 /// An open input of typed columns.
 pub(crate) struct Columns {
@@ -84,9 +84,7 @@ impl Columns {
             return Err(Error::invalid(message));
         };
         let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
-        let mut file = named(name, PARQUET, || {
-            ParquetFile::open(file, batch_rows).map_err(ArrowError::ParseError)
-        })?;
+        let mut file = named(name, PARQUET, || ParquetFile::open(file, batch_rows))?;
         let (schema, refused) = (file.schema().clone(), std::mem::take(&mut file.refused));
         Ok(Columns {
             schema,
@@ -125,9 +123,8 @@ impl Columns {
             Source::Parquet(file) => {
                 let bytes = file.bytes_per_batch();
                 what = PARQUET;
-                let batches =
-                    named(&name, what, || file.batches(columns).map_err(ArrowError::ParseError))?;
-                (Box::new(batches.map(|batch| batch.map_err(ArrowError::ParseError))), bytes)
+                let batches = named(&name, what, || file.batches(columns))?;
+                (Box::new(batches), bytes)
             }
             Source::File(mut file) => {
                 let bytes = file.bytes_per_batch();
@@ -139,7 +136,9 @@ impl Columns {
                 (Box::new(std::iter::from_fn(next)), 0)
             }
             Source::Avro(batches) => (Box::new(projected(batches, some)), 0),
-            Source::Given(batches) => (Box::new(projected(batches, some)), 0),
+            Source::Given(batches) => {
+                (Box::new(projected(batches.map(|batch| batch.map_err(given)), some)), 0)
+            }
         };
         Ok(Batches { batches, name, what, bytes, ended: false })
     }
@@ -176,14 +175,17 @@ const PARQUET: &str = "this Parquet file cannot be read";
 fn named<T>(
     name: &str,
     what: &str,
-    parse: impl FnOnce() -> std::result::Result<T, ArrowError>,
+    parse: impl FnOnce() -> std::result::Result<T, Failure>,
 ) -> Result<T> {
-    let parsed = guard(parse).unwrap_or_else(|panic| Err(ArrowError::ParseError(panic)));
-    parsed.map_err(|error| match error {
-        // Where the bytes end too early, the file is damaged.
-        ArrowError::IoError(_, e) if e.kind() != ErrorKind::UnexpectedEof => read_error(name, e),
-        error => Error::invalid(format!("{name}: {what}: {}", explain(&error))),
-    })
+    guarded(parse).map_err(|failure| failure.into_error(name, what))
+}
+
+/// The failure of batches that a caller passes, which are no file.
+fn given(error: ArrowError) -> Failure {
+    match error {
+        ArrowError::IoError(_, e) => Failure::Io(e),
+        error => Failure::from(error).of_schema(),
+    }
 }
 
 /// Some columns of batches; all without `columns`.
@@ -192,27 +194,7 @@ fn projected(
     columns: Option<Vec<usize>>,
 ) -> impl Iterator<Item = BatchResult> + Send {
     batches.map(move |batch| match &columns {
-        Some(columns) => batch?.project(columns),
+        Some(columns) => Ok(batch?.project(columns)?),
         None => batch,
     })
-}
-
-/// The reason of an error, without the kind of the error.
-pub(crate) fn explain(error: &ArrowError) -> String {
-    let text = match error {
-        ArrowError::ParseError(text)
-        | ArrowError::IpcError(text)
-        | ArrowError::SchemaError(text)
-        | ArrowError::ParquetError(text)
-        | ArrowError::InvalidArgumentError(text)
-        | ArrowError::IoError(text, _) => text.clone(),
-        other => other.to_string(),
-    };
-    // Some messages have several lines.
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// The reason of an error in a column.
-pub(crate) fn in_column(column: &Field, reason: &str) -> String {
-    format!("column `{}` of the type {}: {reason}", column.name(), column.data_type())
 }

@@ -3,8 +3,7 @@
 //! the process.
 
 use crate::format::FEATHER_1;
-use crate::guard::guard;
-use crate::parse::columnar::{explain, in_column};
+use crate::parse::failure::{Failure, guarded};
 use crate::parse::ipc_schema::check_schema;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
@@ -12,12 +11,12 @@ use arrow_ipc::convert::fb_to_schema;
 use arrow_ipc::reader::{RecordBatchDecoder, read_dictionary, read_footer_length};
 use arrow_ipc::{Block, Footer, Message, MessageHeader, MetadataVersion};
 use arrow_ipc::{root_as_footer, root_as_message};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::SchemaRef;
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-type Result<T> = std::result::Result<T, ArrowError>;
+type Result<T> = std::result::Result<T, Failure>;
 
 /// The first bytes of a file, and its last.
 const MAGIC: &[u8] = b"ARROW1";
@@ -34,8 +33,8 @@ const MAX_RATIO: i64 = 1 << 15;
 /// Maximum bytes of the directory at the end of a file.
 const MAX_FOOTER: u64 = 256 << 20;
 
-fn damaged(what: &str) -> ArrowError {
-    ArrowError::ParseError(what.to_string())
+fn damaged(what: &str) -> Failure {
+    Failure::damaged(what)
 }
 
 /// Decodes the messages of an input.
@@ -47,7 +46,8 @@ struct Decoder {
 impl Decoder {
     fn new(schema: arrow_ipc::Schema) -> Result<Decoder> {
         check_schema(&schema)?;
-        Ok(Decoder { schema: Arc::new(fb_to_schema(schema)), dictionaries: HashMap::new() })
+        let schema = guarded(|| Ok::<_, Failure>(fb_to_schema(schema)))?;
+        Ok(Decoder { schema: Arc::new(schema), dictionaries: HashMap::new() })
     }
 
     fn dictionary(&mut self, message: &Message, body: &Buffer) -> Result<()> {
@@ -55,7 +55,8 @@ impl Decoder {
         let batch = batch.filter(|batch| batch.data().is_some());
         let batch = batch.ok_or_else(|| damaged("a dictionary has no values"))?;
         let (schema, version) = (&self.schema, message.version());
-        read_dictionary(body, batch, schema, &mut self.dictionaries, &version)
+        let dictionaries = &mut self.dictionaries;
+        guarded(|| read_dictionary(body, batch, schema, dictionaries, &version))
     }
 
     /// The `columns` of a batch, in ascending order; all without them.
@@ -66,14 +67,14 @@ impl Decoder {
         columns: Option<&[usize]>,
     ) -> Result<RecordBatch> {
         let version = message.version();
-        let read = |columns: Option<&[usize]>| -> std::result::Result<RecordBatch, String> {
-            let batch = message.header_as_record_batch().ok_or("a batch has no columns")?;
+        let read = |columns: Option<&[usize]>| {
+            let batch = message.header_as_record_batch();
+            let batch = batch.ok_or_else(|| damaged("a batch has no columns"))?;
             let (schema, dictionaries) = (self.schema.clone(), &self.dictionaries);
-            let read = || {
+            guarded(|| {
                 RecordBatchDecoder::try_new(body, batch, schema, dictionaries, &version)
                     .and_then(|decoder| decoder.with_projection(columns).read_record_batch())
-            };
-            guard(read)?.map_err(|e| explain(&e))
+            })
         };
         read(columns).map_err(|whole| {
             // The reader does not say which column it is.
@@ -83,10 +84,14 @@ impl Decoder {
                 true => Some((column, read(Some(&[column])).err()?)),
                 false => None,
             });
-            ArrowError::ParseError(match found {
-                Some((column, why)) => in_column(self.schema.field(column), &why),
-                None => whole,
-            })
+            let Some((column, why)) = found else { return whole };
+            let column = self.schema.field(column);
+            // No command keeps values of this type, and the reader misreads them in files of the
+            // metadata version 4, which are valid.
+            match column.data_type().to_string().contains("RunEndEncoded") {
+                true => why.of_schema().in_column(column),
+                false => why.in_column(column),
+            }
         })
     }
 }
@@ -123,11 +128,16 @@ impl Stream {
     pub(crate) fn open(mut reader: Box<dyn BufRead + Send>) -> Result<Stream> {
         let head = reader.fill_buf()?;
         if head.starts_with(FEATHER_1) {
-            return Err(damaged(
+            return Err(Failure::unsupported(
                 "version 1 of Feather is not supported; write it as Arrow IPC (Feather version 2)",
             ));
         }
         let in_file = head.starts_with(MAGIC);
+        // A shorter input is cut off. Old streams begin with a length, as other data can.
+        let is_arrow = [MAGIC, &CONTINUATION].iter().any(|start| {
+            let len = head.len().min(start.len());
+            head[..len] == start[..len]
+        });
         if in_file {
             // Zeros follow the magic as padding. No message starts with a zero.
             let mut unit = [0; 8];
@@ -138,10 +148,10 @@ impl Stream {
                 }
             }
         }
-        let first = next_message(&mut reader)?;
-        let first = first.ok_or_else(|| damaged("there is no schema"))?;
-        let schema = first.message()?.header_as_schema();
-        let decoder = Decoder::new(schema.ok_or_else(|| damaged("there is no schema"))?)?;
+        let decoder = read_schema(&mut reader).map_err(|why| match is_arrow {
+            true => why,
+            false => Failure::unsupported(format!("it is not Arrow IPC: {}", why.reason())),
+        })?;
         Ok(Stream { reader, decoder, in_file, batches: 0, ended: false })
     }
 
@@ -168,7 +178,10 @@ impl Stream {
                 }
                 MessageHeader::NONE => {}
                 MessageHeader::Schema => return Err(damaged("a second schema follows the first")),
-                other => return Err(damaged(&format!("messages of {other:?} are not supported"))),
+                other => {
+                    let message = format!("messages of {other:?} are not supported");
+                    return Err(Failure::unsupported(message));
+                }
             }
         }
         Ok(None)
@@ -180,7 +193,7 @@ impl Stream {
             loop {
                 let rest = self.reader.fill_buf()?;
                 if rest.iter().any(|byte| *byte != 0) {
-                    return Err(damaged(
+                    return Err(Failure::unsupported(
                         "bytes follow the end of the stream; if several streams were joined, give \
                          them as separate files",
                     ));
@@ -193,6 +206,9 @@ impl Stream {
         }
         let mut rest = Vec::new();
         self.reader.by_ref().take(MAX_FOOTER).read_to_end(&mut rest)?;
+        if rest.len() as u64 == MAX_FOOTER {
+            return Err(too_long());
+        }
         let cut = || damaged("it is cut off: its directory is missing");
         let (start, end) = rest.split_last_chunk::<10>().ok_or_else(cut)?;
         let len = read_footer_length(*end).map_err(|_| cut())?;
@@ -206,6 +222,14 @@ impl Stream {
             }
         }
     }
+}
+
+/// Reads the first message of a stream.
+fn read_schema(reader: &mut dyn BufRead) -> Result<Decoder> {
+    let missing = || damaged("there is no schema");
+    let first = next_message(reader)?.ok_or_else(missing)?;
+    let schema = first.message()?.header_as_schema();
+    Decoder::new(schema.ok_or_else(missing)?)
 }
 
 /// The next message; `None` at the end.
@@ -246,17 +270,22 @@ fn take(reader: &mut dyn BufRead, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
 }
 
 fn read_message(bytes: &[u8]) -> Result<Message<'_>> {
-    let message = root_as_message(bytes).map_err(|e| ArrowError::ParseError(e.to_string()))?;
+    let message = root_as_message(bytes).map_err(|e| Failure::of_text(&e.to_string()))?;
     match message.version() >= MetadataVersion::V4 {
         true => Ok(message),
         false => {
-            Err(damaged("its format is older than Arrow 0.8; write it again with a newer one"))
+            let message = "its format is older than Arrow 0.8; write it again with a newer one";
+            Err(Failure::unsupported(message))
         }
     }
 }
 
 fn read_footer(bytes: &[u8]) -> Result<Footer<'_>> {
-    root_as_footer(bytes).map_err(|e| ArrowError::ParseError(e.to_string()))
+    root_as_footer(bytes).map_err(|e| Failure::of_text(&e.to_string()))
+}
+
+fn too_long() -> Failure {
+    Failure::unsupported(format!("its directory is longer than {} MiB", MAX_FOOTER >> 20))
 }
 
 /// Checks that the buffers of a batch are within its body of `body` bytes, and the decompressed
@@ -310,7 +339,10 @@ impl<R: Read + Seek> File<R> {
         let len = read_footer_length(end)
             .map_err(|_| damaged("it is cut off: its directory is missing"))?
             as u64;
-        let start = start.checked_sub(len).filter(|_| len <= MAX_FOOTER).ok_or_else(lost)?;
+        let start = start.checked_sub(len).ok_or_else(lost)?;
+        if len > MAX_FOOTER {
+            return Err(too_long());
+        }
         file.seek(SeekFrom::Start(start))?;
         let mut directory = Vec::new();
         file.by_ref().take(len).read_to_end(&mut directory)?;
@@ -332,7 +364,8 @@ impl<R: Read + Seek> File<R> {
             let dictionary = message.header_as_dictionary_batch();
             let dictionary = dictionary.ok_or_else(|| damaged("a dictionary has no values"))?;
             if !seen.insert(dictionary.id()) && !dictionary.isDelta() {
-                return Err(damaged("a file cannot replace a dictionary; write it as a stream"));
+                let message = "a file cannot replace a dictionary; write it as a stream";
+                return Err(Failure::unsupported(message));
             }
             decoder.dictionary(&message, &parts.body())?;
         }

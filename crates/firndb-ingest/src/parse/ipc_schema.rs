@@ -1,13 +1,13 @@
 //! Checks Arrow schemas before they are converted: the conversion panics for types that it does not
 //! support, and ignores the byte order.
 
+use crate::parse::failure::Failure;
 use arrow_ipc::{DateUnit, Field, IntervalUnit, Precision, Schema, TimeUnit, Type, UnionMode};
-use arrow_schema::ArrowError;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use std::collections::HashSet;
 
-type Result<T> = std::result::Result<T, ArrowError>;
+type Result<T> = std::result::Result<T, Failure>;
 
 /// Checks that all columns of a schema have types that can be converted.
 ///
@@ -18,10 +18,10 @@ pub(crate) fn check_schema(schema: &Schema) -> Result<()> {
     if !schema.endianness().equals_to_target_endianness() {
         let message = "it was written on a machine with the other byte order (big-endian), which \
                        is not supported; write it on a little-endian machine, or as Parquet";
-        return Err(ArrowError::SchemaError(message.to_string()));
+        return Err(Failure::unsupported(message));
     }
     let fields = schema.fields();
-    let fields = fields.ok_or_else(|| ArrowError::SchemaError("it has no columns".to_string()))?;
+    let fields = fields.ok_or_else(|| Failure::unsupported("it has no columns"))?;
     fields.iter().try_for_each(|field| check_field(&field, None))
 }
 
@@ -45,7 +45,7 @@ fn check_field(field: &Field, outer: Option<&str>) -> Result<()> {
         false => Ok(()),
     });
     is_good.map_err(|ty| {
-        ArrowError::SchemaError(format!("column `{path}`: the type {ty} is not supported"))
+        Failure::unsupported(format!("column `{path}`: the type {ty} is not supported"))
     })?;
     let children = field.children().into_iter().flatten();
     children.into_iter().try_for_each(|child| check_field(&child, Some(&path)))

@@ -3,8 +3,8 @@
 use crate::Format;
 use crate::parse::columnar::Columns;
 use arrow_array::types::Int8Type;
-use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray};
-use arrow_ipc::writer::{FileWriter, StreamWriter};
+use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, RunArray, StringArray};
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::{Endianness, FieldBuilder, IntBuilder, MessageBuilder, MessageHeader};
 use arrow_ipc::{MetadataVersion, SchemaBuilder, Type};
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
@@ -118,6 +118,22 @@ fn damaged_columns_are_named() {
     bytes[at + 3] = 0xff;
     let error = why(&bytes);
     assert!(error.contains("column `text` of the type Utf8: "), "{error}");
+}
+
+/// In the metadata version 4 columns of runs have a bitmap, for which the reader does not look. A
+/// valid file is not damaged.
+#[test]
+fn runs_in_old_metadata_are_not_damage() {
+    let runs = RunArray::try_new(&Int64Array::from(vec![2, 3]), &StringArray::from(vec!["a", "b"]));
+    let batch = RecordBatch::try_from_iter([("r", Arc::new(runs.unwrap()) as ArrayRef)]).unwrap();
+    let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V4).unwrap();
+    let mut writer =
+        StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options).unwrap();
+    writer.write(&batch).unwrap();
+    let reader = Box::new(std::io::Cursor::new(writer.into_inner().unwrap()));
+    let columns = Columns::open(Format::Arrow, None, reader, "a.arrows", 1000).unwrap();
+    let error = columns.all().unwrap().next().unwrap().unwrap_err();
+    assert_eq!(error.kind(), firndb::ErrorKind::InvalidArgument, "{error}");
 }
 
 #[test]

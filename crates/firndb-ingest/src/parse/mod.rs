@@ -4,7 +4,10 @@ pub(crate) mod avro;
 pub(crate) mod batch_rows;
 pub(crate) mod columnar;
 pub(crate) mod csv;
+#[cfg(test)]
+mod damage_tests;
 pub(crate) mod dialect;
+pub(crate) mod failure;
 pub(crate) mod ipc;
 mod ipc_schema;
 #[cfg(test)]

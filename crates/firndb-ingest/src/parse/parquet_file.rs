@@ -8,8 +8,8 @@
 //! - a column whose type cannot be converted is read as its physical type, and refused if it is
 //!   used, so that the others can be read.
 
-use crate::guard::guard;
-use crate::parse::columnar::{Refused, explain, in_column};
+use crate::parse::columnar::Refused;
+use crate::parse::failure::{Failure, guarded};
 use crate::parse::ipc_schema::is_usable;
 use crate::parse::parquet_pages::check_column;
 use crate::parse::parquet_schema::{as_texts, group, plain, without_empty_groups};
@@ -26,10 +26,16 @@ use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaData, ParquetMe
 use parquet::schema::types::{SchemaDescriptor, TypePtr};
 use std::collections::HashSet;
 use std::fs::File;
+use std::io::{Read, Seek};
 use std::sync::Arc;
 
-/// The error is the reason why the file cannot be read.
-type Result<T> = std::result::Result<T, String>;
+type Result<T> = std::result::Result<T, Failure>;
+
+/// The first bytes of a file, and its last.
+const MAGIC: &[u8] = b"PAR1";
+
+/// The first bytes of a file whose directory is encrypted.
+const ENCRYPTED: &[u8] = b"PARE";
 
 /// An open file.
 pub(crate) struct ParquetFile {
@@ -43,8 +49,9 @@ pub(crate) struct ParquetFile {
 
 impl ParquetFile {
     /// Reads the metadata. Batches have at most `batch_rows` rows.
-    pub(crate) fn open(file: File, batch_rows: usize) -> Result<ParquetFile> {
-        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).map_err(reason)?;
+    pub(crate) fn open(mut file: File, batch_rows: usize) -> Result<ParquetFile> {
+        let metadata = guarded(|| ParquetMetaDataReader::new().parse_and_finish(&file));
+        let metadata = metadata.map_err(|why| other_format(&mut file).unwrap_or(why))?;
         let rows = count_rows(&metadata)?;
         let mut refused = Vec::new();
         let (root, known) = readable_schema(&metadata, &mut refused)?;
@@ -58,7 +65,8 @@ impl ParquetFile {
             old.column_orders().cloned(),
         );
         let made = ParquetMetaData::new(made, metadata.row_groups().to_vec());
-        let metadata = with_readable_types(Arc::new(made)).map_err(reason)?;
+        let metadata =
+            guarded(|| with_readable_types(Arc::new(made))).map_err(Failure::of_schema)?;
         Ok(ParquetFile { file, metadata, refused, rows, batch_rows: batch_rows.max(1) })
     }
 
@@ -80,7 +88,7 @@ impl ParquetFile {
             // The reader does not say which column it is.
             let failed = |column: &usize| {
                 let why = self.reader(&[*column]).err()?;
-                Some(in_column(self.schema().field(*column), &why))
+                Some(why.in_column(self.schema().field(*column)))
             };
             columns.iter().find_map(failed).unwrap_or(whole)
         })?;
@@ -98,20 +106,20 @@ impl ParquetFile {
             for group in self.metadata.metadata().row_groups() {
                 let descriptor = schema.column(leaf);
                 check_column(&self.file, group, leaf, &descriptor)
-                    .map_err(|why| in_column(self.schema().field(column), &why))?;
+                    .map_err(|why| why.in_column(self.schema().field(column)))?;
             }
         }
         Ok(())
     }
 
     fn reader(&self, columns: &[usize]) -> Result<ParquetRecordBatchReader> {
-        let file = self.file.try_clone().map_err(|e| e.to_string())?;
+        let file = self.file.try_clone()?;
         let mask = ProjectionMask::roots(self.metadata.parquet_schema(), columns.iter().copied());
-        ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
-            .with_projection(mask)
-            .with_batch_size(self.batch_rows)
-            .build()
-            .map_err(reason)
+        let builder =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+                .with_projection(mask)
+                .with_batch_size(self.batch_rows);
+        guarded(|| builder.build())
     }
 }
 
@@ -138,12 +146,12 @@ impl Iterator for ParquetBatches {
                 self.read += batch.num_rows() as u64;
                 return Some(Ok(batch));
             }
-            Some(Err(reason)) => Some(Err(reason)),
+            Some(Err(why)) => Some(Err(why)),
             None if self.read == self.file.rows => None,
-            None => Some(Err(format!(
+            None => Some(Err(Failure::damaged(format!(
                 "it is damaged: its row groups say {} rows, and its pages have {}",
                 self.file.rows, self.read
-            ))),
+            )))),
         };
         self.ended = true;
         batch
@@ -153,14 +161,14 @@ impl Iterator for ParquetBatches {
 impl ParquetBatches {
     /// The reason with the column that it is about, which the reader does not say: the first that
     /// cannot be read on its own.
-    fn name_column(&self, whole: String) -> String {
+    fn name_column(&self, whole: Failure) -> Failure {
         let failed = |column: &usize| {
             let mut reader = self.file.reader(&[*column]).ok()?;
             loop {
                 match next_of(&mut reader) {
                     Ok(Some(_)) => {}
                     Ok(None) => return None,
-                    Err(why) => return Some(in_column(self.file.schema().field(*column), &why)),
+                    Err(why) => return Some(why.in_column(self.file.schema().field(*column))),
                 }
             }
         };
@@ -169,15 +177,22 @@ impl ParquetBatches {
 }
 
 fn next_of(reader: &mut ParquetRecordBatchReader) -> Result<Option<RecordBatch>> {
-    guard(|| reader.next().transpose())?.map_err(|e| explain(&e))
+    guarded(|| reader.next().transpose())
 }
 
-fn reason(error: ParquetError) -> String {
-    let text = match &error {
-        ParquetError::General(text) | ParquetError::ArrowError(text) => text.clone(),
-        other => other.to_string(),
-    };
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+/// The failure of a file that does not begin as Parquet files do, or cannot be read.
+fn other_format(file: &mut File) -> Option<Failure> {
+    let mut head = Vec::new();
+    let read =
+        file.rewind().and_then(|()| file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut head));
+    match read {
+        Err(e) => Some(Failure::Io(e)),
+        Ok(_) if MAGIC.starts_with(&head) => None,
+        Ok(_) if head == ENCRYPTED => Some(Failure::unsupported("it is encrypted")),
+        Ok(_) => Some(Failure::unsupported(
+            "it does not begin as a Parquet file; if it is compressed as a whole, decompress it",
+        )),
+    }
 }
 
 /// The number of rows of the row groups. Old writers left out that of the file.
@@ -186,19 +201,24 @@ fn count_rows(metadata: &ParquetMetaData) -> Result<u64> {
     for group in metadata.row_groups() {
         let more = u64::try_from(group.num_rows()).ok();
         let total = more.and_then(|more| rows.checked_add(more)).filter(|n| *n <= i64::MAX as u64);
-        rows = total.ok_or("it is damaged: a row group has an impossible number of rows")?;
+        let wrong =
+            || Failure::damaged("it is damaged: a row group has an impossible number of rows");
+        rows = total.ok_or_else(wrong)?;
         if group.num_rows() == 0 && group.columns().iter().any(|column| column.num_values() > 0) {
-            return Err("it is damaged: a row group with values says 0 rows".to_string());
+            return Err(Failure::damaged("it is damaged: a row group with values says 0 rows"));
         }
         let elsewhere = group.columns().iter().filter_map(|column| column.file_path());
         if let Some(path) = elsewhere.into_iter().find(|path| !path.is_empty()) {
-            return Err(format!("its columns are in other files, such as {path}; name these"));
+            let message = format!("its columns are in other files, such as {path}; name these");
+            return Err(Failure::unsupported(message));
         }
     }
     match metadata.file_metadata().num_rows() {
         0 => Ok(rows),
         all if all == rows as i64 => Ok(rows),
-        all => Err(format!("it is damaged: its footer says {all} rows, and its row groups {rows}")),
+        all => Err(Failure::damaged(format!(
+            "it is damaged: its footer says {all} rows, and its row groups {rows}"
+        ))),
     }
 }
 
@@ -214,12 +234,14 @@ fn readable_schema(
     let convert = |root: &TypePtr, known: Option<&Vec<KeyValue>>| {
         let schema = SchemaDescriptor::new(root.clone());
         let all = ProjectionMask::all();
-        guard(|| parquet_to_arrow_schema_by_columns(&schema, all, known))?.map_err(reason)
+        guarded(|| parquet_to_arrow_schema_by_columns(&schema, all, known))
+            .map_err(Failure::of_schema)
     };
     let mut fields = root.get_fields().to_vec();
     if convert(&root, None).is_err() {
         for field in &mut fields {
             if let Err(why) = convert(&group(&root, vec![field.clone()])?, None) {
+                let why = why.reason();
                 let why = format!("its type is not supported: {why}; name the other columns");
                 let column = field.name().to_string();
                 refused.push(Refused { column, reason: why, is_empty_group: false });

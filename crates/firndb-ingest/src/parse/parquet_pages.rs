@@ -7,6 +7,7 @@
 //! - Dictionaries of values of a fixed size that the crate itself writes have the length of each
 //!   value before it, against the specification. Only the dictionary is read twice.
 
+use crate::parse::failure::{Failure, guarded};
 use parquet::basic::{Encoding, Type as Physical};
 use parquet::column::page::{Page, PageReader};
 use parquet::file::metadata::RowGroupMetaData;
@@ -15,8 +16,7 @@ use parquet::schema::types::ColumnDescriptor;
 use std::fs::File;
 use std::sync::Arc;
 
-/// The error is the reason why a column cannot be read.
-type Result<T> = std::result::Result<T, String>;
+type Result<T> = std::result::Result<T, Failure>;
 
 /// Checks a column of a row group. `leaf` is its number.
 pub(crate) fn check_column(
@@ -25,7 +25,8 @@ pub(crate) fn check_column(
     leaf: usize,
     column: &ColumnDescriptor,
 ) -> Result<()> {
-    let chunk = group.columns().get(leaf).ok_or("it is damaged: a row group lacks the column")?;
+    let lacks = || Failure::damaged("it is damaged: a row group lacks the column");
+    let chunk = group.columns().get(leaf).ok_or_else(lacks)?;
     let is_old_time = column.physical_type() == Physical::INT96;
     let is_delta = chunk.encodings().any(|encoding| encoding == Encoding::DELTA_BYTE_ARRAY);
     let is_fixed = column.physical_type() == Physical::FIXED_LEN_BYTE_ARRAY;
@@ -33,11 +34,10 @@ pub(crate) fn check_column(
     if !is_old_time && !is_delta && !has_sizes {
         return Ok(());
     }
-    let file = Arc::new(file.try_clone().map_err(|e| e.to_string())?);
+    let file = Arc::new(file.try_clone()?);
     let rows = usize::try_from(group.num_rows()).unwrap_or_default();
-    let pages = SerializedPageReader::new(file, chunk, rows, None);
-    let mut pages = pages.map_err(|e| e.to_string())?;
-    while let Some(page) = pages.get_next_page().map_err(|e| e.to_string())? {
+    let mut pages = guarded(|| SerializedPageReader::new(file, chunk, rows, None))?;
+    while let Some(page) = guarded(|| pages.get_next_page())? {
         match (&page, page.encoding()) {
             (Page::DictionaryPage { buf, .. }, _) if is_old_time => check_times(buf)?,
             (Page::DictionaryPage { buf, num_values, .. }, _) if has_sizes => {
@@ -61,15 +61,15 @@ pub(crate) fn check_column(
 fn check_sizes(bytes: usize, values: usize, size: i32) -> Result<()> {
     match usize::try_from(size).ok().and_then(|size| size.checked_mul(values)) == Some(bytes) {
         true => Ok(()),
-        false => Err(format!(
+        false => Err(Failure::damaged(format!(
             "it is damaged: its dictionary has {bytes} bytes for {values} values of {size} bytes"
-        )),
+        ))),
     }
 }
 
 /// The bytes of the values of a data page, after the levels.
 fn values_of<'p>(page: &'p Page, column: &ColumnDescriptor) -> Result<&'p [u8]> {
-    let cut = || "it is damaged: a page is too short".to_string();
+    let cut = || Failure::damaged("it is damaged: a page is too short");
     let skip = |bytes: &'p [u8], len: usize| bytes.get(len..).ok_or_else(cut);
     match page {
         Page::DataPage { buf, num_values, def_level_encoding, rep_level_encoding, .. } => {
@@ -106,14 +106,16 @@ fn check_times(values: &[u8]) -> Result<()> {
         let nanos = nanos.try_into().map(i64::from_le_bytes).unwrap_or_default();
         let day = day.try_into().map(u32::from_le_bytes).unwrap_or_default();
         if nanos % 1000 != 0 {
-            return Err(format!(
+            return Err(Failure::unsupported(format!(
                 "a timestamp of the legacy type INT96 has nanoseconds ({nanos} of the day), and \
                  microseconds are supported; write it as INT64"
-            ));
+            )));
         }
         let micros = (i128::from(day) - EPOCH_DAY) * 86_400_000_000 + i128::from(nanos / 1000);
         if i64::try_from(micros).is_err() {
-            return Err(format!("a timestamp of the legacy type INT96 is out of range: day {day}"));
+            let message =
+                format!("a timestamp of the legacy type INT96 is out of range: day {day}");
+            return Err(Failure::unsupported(message));
         }
     }
     Ok(())
@@ -124,17 +126,19 @@ fn check_prefixes(bytes: &[u8], most: usize) -> Result<()> {
     let mut prefixes = Lengths::new(bytes, most)?;
     let mut suffixes = Lengths::new(prefixes.clone().skip_all()?, most)?;
     if prefixes.left != suffixes.left {
-        return Err("it is damaged: a page has fewer suffixes than prefixes".to_string());
+        let message = "it is damaged: a page has fewer suffixes than prefixes";
+        return Err(Failure::damaged(message));
     }
     let (mut before, mut left) = (0, suffixes.clone().skip_all()?.len());
     while let (Some(prefix), Some(suffix)) = (prefixes.next()?, suffixes.next()?) {
         if prefix > before {
-            return Err(format!(
+            return Err(Failure::damaged(format!(
                 "it is damaged: a value begins with {prefix} bytes of the value before it, which \
                  has {before}"
-            ));
+            )));
         }
-        left = left.checked_sub(suffix).ok_or("it is damaged: a value is cut off")?;
+        let cut = || Failure::damaged("it is damaged: a value is cut off");
+        left = left.checked_sub(suffix).ok_or_else(cut)?;
         before = prefix + suffix;
     }
     Ok(())
@@ -178,7 +182,8 @@ impl<'p> Lengths<'p> {
             return Err(undecodable());
         }
         if left > MOST_VALUES {
-            return Err(format!("a page has {left} values, and {MOST_VALUES} are supported"));
+            let message = format!("a page has {left} values, and {MOST_VALUES} are supported");
+            return Err(Failure::unsupported(message));
         }
         let miniblocks = miniblocks as usize;
         let (widths, packed, used) = (&rest[..0], &rest[..0], per_miniblock);
@@ -204,8 +209,9 @@ impl<'p> Lengths<'p> {
         }
         // Lengths are computed with 32 bits.
         let length = self.value as i32;
-        let length = usize::try_from(length)
-            .map_err(|_| format!("it is damaged: a value has a length of {length} bytes"))?;
+        let length = usize::try_from(length).map_err(|_| {
+            Failure::damaged(format!("it is damaged: a value has a length of {length} bytes"))
+        })?;
         self.left -= 1;
         if self.left > 0 {
             let delta = self.delta()?;
@@ -245,8 +251,8 @@ impl<'p> Lengths<'p> {
     }
 }
 
-fn undecodable() -> String {
-    "it is damaged: the lengths of values cannot be decoded".to_string()
+fn undecodable() -> Failure {
+    Failure::damaged("it is damaged: the lengths of values cannot be decoded")
 }
 
 /// The number at an index of bit-packed numbers of `width` bits, the lowest bit first.
@@ -286,7 +292,7 @@ mod tests {
         // 2^20 deltas of width 0, twice: no prefixes, and no suffixes.
         let lengths = [header(&[0x80, 0x80, 0x40]), vec![0, 0]].concat();
         let page = [lengths.clone(), lengths.clone()].concat();
-        assert_eq!(check_prefixes(&page, 1 << 20), Ok(()));
+        assert!(check_prefixes(&page, 1 << 20).is_ok());
         assert!(check_prefixes(&page, (1 << 20) - 1).is_err());
         assert!(check_prefixes(&page[..page.len() - 1], 1 << 20).is_err());
     }
@@ -295,6 +301,6 @@ mod tests {
     fn a_page_with_billions_of_values_is_refused() {
         let lengths = header(&[0xff, 0xff, 0xff, 0xff, 7]);
         let error = check_prefixes(&lengths, i32::MAX as usize).unwrap_err();
-        assert_eq!(error, "a page has 2147483647 values, and 67108864 are supported");
+        assert_eq!(error.reason(), "a page has 2147483647 values, and 67108864 are supported");
     }
 }

@@ -1,17 +1,17 @@
 //! Changes of Parquet schemas. The leaf columns stay, in their order.
 
 use crate::parse::columnar::Refused;
+use crate::parse::failure::Failure;
 use parquet::basic::{ConvertedType, LogicalType};
 use parquet::errors::ParquetError;
 use parquet::schema::types::{Type, TypePtr};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The error is the reason why the schema cannot be used.
-type Result<T> = std::result::Result<T, String>;
+type Result<T> = std::result::Result<T, Failure>;
 
-fn reason(error: ParquetError) -> String {
-    error.to_string()
+fn reason(error: ParquetError) -> Failure {
+    Failure::from(error).of_schema()
 }
 
 /// The schema without groups that have no leaf columns. The columns that had such groups are added
@@ -28,7 +28,7 @@ pub(crate) fn without_empty_groups(root: &TypePtr, refused: &mut Vec<Refused>) -
         }
     }
     match fields.is_empty() {
-        true => Err("it has no columns".to_string()),
+        true => Err(Failure::unsupported("it has no columns")),
         false if refused.is_empty() => Ok(root.clone()),
         false => group(root, fields),
     }
@@ -85,7 +85,7 @@ pub(crate) fn plain(ty: &TypePtr) -> Result<TypePtr> {
 
 fn primitive(ty: &Type, logical: Option<LogicalType>) -> Result<TypePtr> {
     let Type::PrimitiveType { basic_info: info, physical_type, type_length, .. } = ty else {
-        return Err(format!("`{}` is a group", ty.name()));
+        return Err(Failure::unsupported(format!("`{}` is a group", ty.name())));
     };
     Type::primitive_type_builder(info.name(), *physical_type)
         .with_repetition(info.repetition())

@@ -1,8 +1,9 @@
 //! The records of several inputs, read and parsed in a thread.
 
 use crate::format::Format;
-use crate::guard::reason;
+use crate::guard::message;
 use crate::input::{Input, Source, read_error};
+use crate::parse::failure::Failure;
 use crate::parse::text_input::TextInput;
 use crate::records::ReadRecords;
 use crate::records::batch::KeyValueBatch;
@@ -71,8 +72,10 @@ impl RecordReader {
     ///
     /// # Errors
     ///
-    /// `NotFound`, `Io` or `InvalidArgument` if an input cannot be read, or its columns do not fit
-    /// the options; `Cancelled`.
+    /// `NotFound` or `Io` if an input cannot be read; `Corrupt` if its compression is damaged, or
+    /// it is a damaged Parquet, Arrow or Avro file; `InvalidArgument` if it is of another format,
+    /// has a type or a feature that is not supported, or its columns do not fit the options;
+    /// `Cancelled`.
     pub fn new(inputs: &[Input], options: RecordOptions) -> Result<RecordReader> {
         RecordReader::start(inputs.iter().cloned().map(Source::Input).collect(), options)
     }
@@ -134,8 +137,8 @@ impl RecordReader {
             // Parsers of other crates can panic on damaged files.
             let result = catch_unwind(AssertUnwindSafe(|| worker.run(sources)));
             if let Err(e) = result.unwrap_or_else(|panic| {
-                let name = &worker.name;
-                Err(Error::invalid(format!("{name}: {}", reason(&*panic))))
+                let failure = Failure::of_panic(&message(&*panic));
+                Err(failure.into_error(&worker.name, "it cannot be read"))
             }) {
                 // The caller may have dropped the receiver.
                 let _ = worker.sender.send(Message::Failed(e));

@@ -60,8 +60,8 @@ impl<W: Write> CsvWriter<W> {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a row of one cell without a value: its line would be empty, which is
-    /// no row; `Io`.
+    /// `InvalidArgument` for a row of one cell without a value, or of no cells: its line would be
+    /// empty, which is no row; `Io`.
     pub fn row<C: AsRef<[u8]>>(
         &mut self,
         cells: impl IntoIterator<Item = Option<C>>,
@@ -72,11 +72,12 @@ impl<W: Write> CsvWriter<W> {
             self.cell(count, cell.as_ref().map(AsRef::as_ref), false);
             count += 1;
         }
-        if (count, values) == (1, 0) {
-            return Err(Error::invalid(
-                "a row whose only column has no value is an empty line in CSV, which is skipped \
-                 when it is read; use jsonl",
-            ));
+        if count <= 1 && values == 0 {
+            let what =
+                if count == 0 { "without columns" } else { "whose only column has no value" };
+            return Err(Error::invalid(format!(
+                "a row {what} is an empty line in CSV, which is skipped when it is read; use jsonl"
+            )));
         }
         self.end_row()
     }
@@ -184,5 +185,18 @@ mod tests {
         assert!(writer.header(&["a", ""]).is_err() && writer.header(&["a", "b", "a"]).is_err());
         assert!(writer.row([None::<&str>]).unwrap_err().to_string().contains("an empty line"));
         assert!(writer.row([Some("")]).is_ok());
+    }
+
+    /// A header of delimiters names no columns, and the rows below it have no cells. They were
+    /// written as empty lines, which are no rows: a fuzz target found it.
+    #[test]
+    fn rows_without_cells_are_refused() {
+        let rows = Rows::from_reader("a.csv", &b",\n,\n"[..], RowOptions::default());
+        let rows = rows.map(|row| row.unwrap().unwrap().cells.len()).collect::<Vec<_>>();
+        assert_eq!(rows, [0]);
+        let mut writer = CsvWriter::new(Vec::new(), "a.csv", b',');
+        writer.header(&[] as &[&str]).unwrap();
+        let error = writer.row([] as [Option<&str>; 0]).unwrap_err();
+        assert!(error.to_string().contains("a row without columns is an empty line"), "{error}");
     }
 }

@@ -30,9 +30,14 @@ pub struct Args {
     source: String,
     #[command(flatten)]
     rows: RowArgs,
-    /// Columns whose values are the key of a row.
-    #[arg(long, required = true, value_delimiter = ',', value_name = "COLUMN,...")]
+    /// Columns whose values are the key of a row; required without --row-number.
+    #[arg(long, value_delimiter = ',', value_name = "COLUMN,...")]
+    #[arg(required_unless_present = "row_number")]
     key: Vec<String>,
+    /// Use the number of a row as its key, from 1 and over all inputs. A row before others gives
+    /// these other keys, so this suits feeds that grow at their end.
+    #[arg(long, conflicts_with_all = ["key", "update", "delete"])]
+    row_number: bool,
     /// The rows are single changes: other documents stay.
     #[arg(long)]
     update: bool,
@@ -115,8 +120,11 @@ fn take(args: &Args, indexer: &mut Indexer, load: Load) -> Result<(Applied, Repo
     let report = match args.delete {
         true => load.each(&mut |row| feed.remove(key_of(row, &args.key, &chosen.schema)?))?,
         false => {
-            let key = |row: &Row| key_of(row, &args.key, &chosen.schema);
-            load.run(&chosen, &mut |row, document| feed.add(key(row)?, document))?
+            let key = |number: u64, row: &Row| match args.row_number {
+                true => Ok(number.to_string()),
+                false => key_of(row, &args.key, &chosen.schema),
+            };
+            load.run(&chosen, &mut |number, row, document| feed.add(key(number, row)?, document))?
         }
     };
     let is_empty = is_whole && report.rows == report.skipped;

@@ -185,6 +185,10 @@ impl Work {
 /// Rows between two updates of the bar's message.
 const MESSAGE_ROWS: u64 = 1 << 14;
 
+/// Time between two checks of the path while records are written. A check lists the directory of
+/// the table and two above it, and the progress is called about a thousand times.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Reads all inputs and writes the table. Returns the report, and the rows read and skipped.
 fn build(args: &Args, work: &Work) -> Result<(Built, u64, u64)> {
     let (mut reader, bar) = work.read()?;
@@ -224,11 +228,15 @@ fn build(args: &Args, work: &Work) -> Result<(Built, u64, u64)> {
     // Another process may have created a file of this name meanwhile. The last check runs once all
     // records are written: a file created while the end is written and synced is still replaced.
     args.check_free()?;
-    let mut taken = Ok(());
+    let (mut taken, mut checked, mut is_written) = (Ok(()), Instant::now(), false);
     let built = builder.finish(|Progress { done, total, .. }| {
         bar.set_length(total);
         bar.set_position(done);
-        taken = args.check_free();
+        let is_last = done == total && !is_written;
+        is_written = done == total;
+        if is_last || checked.elapsed() >= CHECK_INTERVAL {
+            (taken, checked) = (args.check_free(), Instant::now());
+        }
         if taken.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     bar.finish_and_clear();

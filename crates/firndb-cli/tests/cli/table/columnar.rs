@@ -81,10 +81,11 @@ fn impossible_prefixes_are_refused_with_their_column() {
     let at = bytes.windows(5).position(|part| part == [0x80, 1, 4, 2, 0]).unwrap() + 4;
     bytes[at] = 10;
     sandbox.write("p.parquet", bytes);
-    let message = "p.parquet: this Parquet file cannot be read: column `key` of the type Utf8: it \
-                   is damaged: a value begins with 5 bytes of the value before it, which has 0";
-    sandbox.firn("table build -i p.parquet --key key --value key -o t").fails(2, message);
-    sandbox.firn("search build p.parquet -o c").fails(2, message);
+    let message = "p.parquet: corrupt: this Parquet file cannot be read: column `key` of the type \
+                   Utf8: it is damaged: a value begins with 5 bytes of the value before it, which \
+                   has 0";
+    sandbox.firn("table build -i p.parquet --key key --value key -o t").fails(6, message);
+    sandbox.firn("search build p.parquet -o c").fails(6, message);
 }
 
 fn leaf(name: &str, ty: Physical, logical: Option<LogicalType>) -> TypePtr {
