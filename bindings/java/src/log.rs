@@ -287,6 +287,10 @@ pub fn refresh(_: &mut Env<'_>, handle: jlong) -> Result<bool> {
     with(handle, LogStore::refresh)
 }
 
+pub fn promote(_: &mut Env<'_>, handle: jlong) -> Result<()> {
+    with(handle, LogStore::promote)
+}
+
 pub fn sync(_: &mut Env<'_>, handle: jlong) -> Result<()> {
     with(handle, LogStore::sync)
 }

@@ -201,6 +201,7 @@ def test_every_call_of_a_closed_store_raises(store) -> None:
         lambda: store.expiry("a"),
         lambda: store.set_expiry("a", None),
         lambda: store.refresh(),
+        lambda: store.promote(),
         lambda: store.sync(),
         lambda: store.compact(),
         lambda: store.stats(),
@@ -537,6 +538,25 @@ def test_a_reader_sees_later_writes_after_a_refresh(path) -> None:
         store["a"] = "1"
         assert "a" not in reader and reader.refresh() is True and reader["a"] == b"1"
         assert reader.refresh() is False and store.refresh() is False
+
+
+def test_a_reader_takes_over_from_the_writer(path) -> None:
+    store, reader = firndb.LogStore(path), firndb.LogStore(path, "r")
+    store["a"] = "1"
+    with pytest.raises(firndb.LockedError):
+        reader.promote()
+    assert reader.read_only
+    store.close()
+    reader.promote()
+    reader["b"] = "2"
+    reader.put_many({"c": "3"})
+    assert not reader.read_only and dict(reader.items()) == {b"a": b"1", b"b": b"2", b"c": b"3"}
+    reader.promote()
+    with pytest.raises(firndb.LockedError):
+        firndb.LogStore(path)
+    reader.close()
+    with firndb.LogStore(path, "w") as store:
+        assert len(store) == 3
 
 
 def test_statistics(store) -> None:

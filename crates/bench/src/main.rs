@@ -67,7 +67,7 @@ enum Command {
         /// with any of `-resident`, `-direct`, `-filter8`, `-zstd`, `-zstdblocks`; for log
         /// `firndb`.
         name: String,
-        /// For `log-limits`, whose name is a directory.
+        /// For `log-limits` and `log-slow-puts`, whose name is a directory.
         records: Option<u64>,
     },
 }
@@ -325,6 +325,9 @@ fn main() -> Result<()> {
         }
         Command::Engine { bench, name, records: Some(records) } if bench == "log-limits" => {
             log::limits::fill_and_update(Path::new(&name), records)
+        }
+        Command::Engine { bench, name, records: Some(records) } if bench == "log-slow-puts" => {
+            log::limits::put_slowly(Path::new(&name), records)
         }
         Command::Engine { bench, name, .. } => serve(&bench, &name),
     }

@@ -114,6 +114,9 @@ methods! { 'l;
     fn logRefresh(env, id: jlong) -> jboolean {
         log::refresh(env, id)
     }
+    fn logPromote(env, id: jlong) -> () {
+        log::promote(env, id)
+    }
     fn logSync(env, id: jlong) -> () {
         log::sync(env, id)
     }

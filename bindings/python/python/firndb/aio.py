@@ -97,6 +97,7 @@ class AsyncLogStore(AsyncMapping[firndb.LogStore]):
     expiry = threaded(firndb.LogStore.expiry)
     set_expiry = threaded(firndb.LogStore.set_expiry)
     refresh = threaded(firndb.LogStore.refresh)
+    promote = threaded(firndb.LogStore.promote)
     sync = threaded(firndb.LogStore.sync)
     compact = threaded(firndb.LogStore.compact)
     maintain = threaded(firndb.LogStore.maintain)

@@ -20,7 +20,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Length of a value from which on a put gives the GIL up: copying it takes longer than that.
 const LONG_VALUE: usize = 32 << 10;
@@ -33,7 +33,7 @@ pub struct LogStore {
     path: PathBuf,
     mode: String,
     access: Access,
-    is_read_only: bool,
+    is_read_only: AtomicBool,
     /// Whether writes that do not say otherwise wait for the disk.
     is_sync: bool,
     /// Where `popitem` continues its scan.
@@ -87,7 +87,7 @@ impl LogStore {
             path,
             mode: mode.to_string(),
             access,
-            is_read_only: mode == "r",
+            is_read_only: AtomicBool::new(mode == "r"),
             is_sync: durability == Durability::Sync,
             pop_cursor: AtomicU64::new(0),
         })
@@ -461,6 +461,17 @@ impl LogStore {
         detached(py, || store.refresh())
     }
 
+    /// Makes a store that is open for reading the writer, if no other process or handle is: for a
+    /// standby that takes over. Everything that the last writer acknowledged is there. Takes
+    /// milliseconds if little was written since the last `refresh`. Does nothing if the store is
+    /// open for writing already. `LockedError` while there is another writer: try again.
+    fn promote(&self, py: Python<'_>) -> Result<()> {
+        let store = self.store.get()?;
+        detached(py, || store.promote())?;
+        self.is_read_only.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Makes every write before this call durable: it survives power loss.
     fn sync(&self, py: Python<'_>) -> Result<()> {
         let store = self.store.get()?;
@@ -547,7 +558,7 @@ impl LogStore {
     /// Whether the store is open for reading only.
     #[getter]
     fn read_only(&self) -> bool {
-        self.is_read_only
+        self.is_read_only.load(Ordering::Relaxed)
     }
 
     /// Whether the store was closed.
@@ -661,7 +672,7 @@ impl LogStore {
     /// An error unless the store is open for writing: for calls that otherwise notice it late.
     fn check_writable(&self) -> Result<()> {
         self.store.with(|_| Ok(()))?;
-        if !self.is_read_only {
+        if !self.read_only() {
             return Ok(());
         }
         let error = firndb::Error::invalid("the store is open for reading only");

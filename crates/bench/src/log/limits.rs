@@ -3,7 +3,9 @@
 //! 1. A child process fills a store; a fifth of the puts are updates of earlier records, so that
 //!    compaction runs meanwhile. It closes the store and opens it again.
 //! 2. It continues with updates and is killed; the parent process opens the store.
-//! 3. One writer and sixteen writers put with `sync`, alternately.
+//! 3. A child process puts slowly and is killed, while the parent process follows it as a reader
+//!    that refreshes ten times per second. The reader is promoted. Several rounds.
+//! 4. One writer and sixteen writers put with `sync`, alternately.
 
 use crate::units::time;
 use firndb::log::{LogStore, WriteOptions};
@@ -37,6 +39,9 @@ pub struct Options {
 const UPDATES: u64 = 5;
 /// Rounds per number of writers.
 const ROUNDS: usize = 3;
+/// Rounds of promotions, and puts per second before each.
+const PROMOTIONS: usize = 9;
+const SLOW_PUTS: u64 = 1000;
 
 /// A row of the report.
 struct Line {
@@ -51,11 +56,8 @@ fn at_most(what: &'static str, nanos: f64, most: f64) -> Line {
     Line { what, limit, measured: time(nanos), is_met: nanos <= most }
 }
 
-/// Runs the measurements; returns the report as a Markdown table.
-pub fn run(options: &Options) -> Result<String> {
-    if options.dir.exists() {
-        std::fs::remove_dir_all(&options.dir)?;
-    }
+/// Lets a child process fill the store, and kills it during the updates. Returns its figures.
+fn fill(options: &Options) -> Result<Vec<f64>> {
     let mut child = Command::new(&options.program)
         .args(["engine", "log-limits", &options.dir.to_string_lossy()])
         .arg(options.records.to_string())
@@ -73,6 +75,15 @@ pub fn run(options: &Options) -> Result<String> {
     std::thread::sleep(Duration::from_secs(options.seconds));
     child.kill()?;
     child.wait()?;
+    Ok(figures)
+}
+
+/// Runs the measurements; returns the report as a Markdown table.
+pub fn run(options: &Options) -> Result<String> {
+    if options.dir.exists() {
+        std::fs::remove_dir_all(&options.dir)?;
+    }
+    let figures = fill(options)?;
     let [rate, p999, max, late, taken, removed, key_bytes, reopen] = figures[..] else {
         return Err("the filling process reported nothing".into());
     };
@@ -82,6 +93,9 @@ pub fn run(options: &Options) -> Result<String> {
     if store.len() != options.records {
         return Err(format!("{} keys after the kill", store.len()).into());
     }
+    store.close()?;
+    let promotion = promotion(options)?;
+    let store = LogStore::open(&options.dir)?;
     let (one, many) = sync_rates(&store, options)?;
     store.close()?;
     std::fs::remove_dir_all(&options.dir)?;
@@ -90,6 +104,7 @@ pub fn run(options: &Options) -> Result<String> {
         at_most("put, maximum", max, 10e6),
         at_most("open after a clean close", reopen, 1e9),
         at_most("open after kill -9", killed, 3e9),
+        at_most("promotion of a reader after kill -9, median", promotion, 10e6),
         Line {
             what: "index memory per key",
             limit: "<= 10.5 B".into(),
@@ -153,6 +168,63 @@ pub fn fill_and_update(dir: &Path, count: u64) -> Result<()> {
     loop {
         put(&store, rng.below(count), 3, &mut times)?;
     }
+}
+
+/// The child process that puts slowly and is killed: prints a line when it starts, and the number
+/// of each put that was acknowledged.
+pub fn put_slowly(dir: &Path, count: u64) -> Result<()> {
+    let records = Records { workload: Workload::Small, count };
+    let store = LogStore::open(dir)?;
+    let (mut value, mut rng) = (Vec::new(), Rng::new(5, u64::from(std::process::id()), 0));
+    println!("putting");
+    loop {
+        let number = rng.below(count);
+        records.value(number, 5, &mut value);
+        store.put(key(number), &value)?;
+        println!("{number}");
+        std::thread::sleep(Duration::from_micros(1_000_000 / SLOW_PUTS));
+    }
+}
+
+/// Nanoseconds that the promotion of a reader takes: the median of the rounds. Each checks the puts
+/// that were acknowledged.
+fn promotion(options: &Options) -> Result<f64> {
+    let records = Records { workload: Workload::Small, count: options.records };
+    let (mut nanos, mut value) = (Vec::new(), Vec::new());
+    for _ in 0..PROMOTIONS {
+        let mut child = Command::new(&options.program)
+            .args(["engine", "log-slow-puts", &options.dir.to_string_lossy()])
+            .arg(options.records.to_string())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut output = BufReader::new(child.stdout.take().ok_or("a child without output")?);
+        output.read_line(&mut String::new())?;
+        let reader = LogStore::open_read_only(&options.dir)?;
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(100));
+            reader.refresh()?;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        child.kill()?;
+        child.wait()?;
+        let start = Instant::now();
+        reader.promote()?;
+        nanos.push(start.elapsed().as_nanos() as f64);
+        for number in output.lines() {
+            let number = number?.parse()?;
+            records.value(number, 5, &mut value);
+            if reader.get(key(number))?.as_ref() != Some(&value) {
+                return Err(format!("the put of record {number} was acknowledged and lost").into());
+            }
+        }
+        if reader.len() != options.records {
+            return Err(format!("{} keys after the promotion", reader.len()).into());
+        }
+        reader.close()?;
+    }
+    nanos.sort_by(f64::total_cmp);
+    eprintln!("promotions in ms: {:?}", nanos.iter().map(|n| n / 1e6).collect::<Vec<_>>());
+    Ok(nanos[PROMOTIONS / 2])
 }
 
 /// Nanoseconds of all processors that the hypervisor has taken away since boot, as far as the

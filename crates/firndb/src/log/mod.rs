@@ -58,8 +58,9 @@
 //!
 //! One process writes, with any number of threads; it holds a lock on the directory. Any number of
 //! other processes read the store meanwhile ([`LogStore::open_read_only`]) and see later writes
-//! after [`LogStore::refresh`]. A [`LogStore`] is `Send` and `Sync`, and clones are cheap. Gets do
-//! not wait for writers, compaction or syncs. Three threads do the maintenance, unless
+//! after [`LogStore::refresh`]. When the writer has ended or died, [`LogStore::promote`] makes a
+//! reader the writer, in milliseconds. A [`LogStore`] is `Send` and `Sync`, and clones are cheap.
+//! Gets do not wait for writers, compaction or syncs. Three threads do the maintenance, unless
 //! [`Options::background`] is off.
 //!
 //! # Versions and scans

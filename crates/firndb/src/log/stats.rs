@@ -3,7 +3,7 @@
 use crate::bytes::metric::Metric;
 use crate::disk::AppendMode;
 
-/// What an opening did.
+/// What an opening or a promotion did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -102,7 +102,7 @@ pub struct Stats {
     pub backups: u64,
     /// Segments that compaction removed.
     pub segments_removed: u64,
-    /// What the opening did.
+    /// What the opening did; after a promotion, what that did.
     pub recovery: Recovery,
     /// Seconds since the store was opened, in which all counts were made.
     pub seconds: f64,

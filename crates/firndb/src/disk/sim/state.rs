@@ -186,6 +186,14 @@ impl SimDisk {
         self.state().cut = Some(n);
     }
 
+    /// Ends the process that did everything so far; at the cut, if there was one. Its locks are
+    /// released, nothing that it wrote is lost, and other processes continue.
+    pub(crate) fn end_process(&self) {
+        let mut state = self.state();
+        state.cut = state.cut.filter(|&cut| state.log.len() < cut);
+        state.locks.clear();
+    }
+
     /// Makes the syncs that `lie` selects by verb and path report success and do nothing, as if the
     /// program had left them out.
     pub(crate) fn lie_about(&self, lie: fn(&str, &Path) -> bool) {

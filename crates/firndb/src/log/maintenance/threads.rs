@@ -15,8 +15,19 @@ use std::thread::JoinHandle;
 /// The maintenance threads of a store.
 pub(crate) struct MaintenanceThreads(Vec<JoinHandle<()>>);
 
+/// Holds the disk space reserve, and starts the threads if the options ask for them. They do
+/// nothing while there is no writer.
+pub(crate) fn start_maintenance(shared: &Arc<Shared>) -> Result<Option<MaintenanceThreads>> {
+    match shared.hold_reserve(0) {
+        Err(e) if e.is_disk_full() => {} // The first write that takes space reports it.
+        held => held?,
+    }
+    shared.options.background.then(|| MaintenanceThreads::start(shared)).transpose()
+}
+
 impl MaintenanceThreads {
-    pub(crate) fn start(shared: &Arc<Shared>) -> Result<MaintenanceThreads> {
+    /// Starts all threads, or none.
+    fn start(shared: &Arc<Shared>) -> Result<MaintenanceThreads> {
         let mut threads = MaintenanceThreads(Vec::new());
         for (task, name, step) in [
             (Task::Prepare, "firndb-log-next", prepare_next as Step),
@@ -36,6 +47,7 @@ impl MaintenanceThreads {
                 Ok(thread) => threads.0.push(thread),
                 Err(e) => {
                     threads.stop(shared);
+                    shared.maintenance.signals.restart();
                     return Err(Error::io("start a thread of", &shared.dir.path, e));
                 }
             }

@@ -9,7 +9,7 @@ use crate::log::options::{Access, Options};
 use crate::log::segments::hint_file::Hint;
 use crate::log::segments::segment::Segment;
 use crate::{Error, ErrorKind, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The file of a segment.
@@ -98,14 +98,20 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Follows the links between segments to the end of the log.
+    /// Follows the links between segments to the end of the log. The records of each segment up to
+    /// its position in `read` were read before, and are not read again.
     pub(crate) fn follow(
         disk: &DiskRef,
         mut files: Vec<SegmentFile>,
         hints: BTreeSet<u64>,
-        id: u64,
-        dir: &Path,
+        (id, dir): (u64, &Path),
+        read: &BTreeMap<u64, u64>,
     ) -> Result<Chain> {
+        let end_of = |number: u64, map: &Map, head: &SegmentHead| {
+            let is_there = |end: &u64| (head.end..=map.len() as u64).contains(end);
+            let from = read.get(&number).copied().filter(is_there).unwrap_or(head.end);
+            scan(map, &head.header, from, |_, _, _| Ok(()))
+        };
         let heads = || files.iter().filter_map(|file| Some((file, file.head.as_ref().ok()?)));
         for (file, head) in heads() {
             if head.header.store != id {
@@ -127,8 +133,7 @@ impl Chain {
                 None => head.link.previous.0 <= durable,
             };
             if follows || Failpoint::IgnoreLinks.is_on() {
-                let end = scan(&file.map, &head.header, head.end, |_, _, _| Ok(()))?;
-                tail.push((file.number, end));
+                tail.push((file.number, end_of(file.number, &file.map, head)?));
             }
         }
         let last = match tail.last() {
@@ -141,7 +146,7 @@ impl Chain {
                         let opened = disk.open(&dir.join(segment_file(file.number)))?;
                         file.map = copy(&*opened, file.number, true)?;
                     }
-                    (file.number, scan(&file.map, &head.header, head.end, |_, _, _| Ok(()))?)
+                    (file.number, end_of(file.number, &file.map, head)?)
                 }
             },
         };

@@ -5,6 +5,7 @@ pub(crate) mod checkpoint_file;
 pub(crate) mod durable_end;
 pub(crate) mod unfinished_backup;
 pub(crate) mod loader;
+pub(crate) mod promotion;
 pub(crate) mod recovery;
 pub(crate) mod refresh;
 pub(crate) mod store;

@@ -80,10 +80,8 @@ pub(crate) fn catch_up(shared: &Shared) -> Result<Refreshed> {
         // The records that were read before are not in memory to compare with.
         return Ok(Refreshed::MustReopen);
     }
-    match shared.dir.disk.check_held() {
-        // Another directory is at the path now.
-        Err(e) if e.kind() == ErrorKind::Failed => return Ok(Refreshed::MustReopen),
-        checked => checked?,
+    if is_replaced(shared)? {
+        return Ok(Refreshed::MustReopen);
     }
     let changes = match changes_of_last(shared, known) {
         Ok(None) => all_changes(shared, known),
@@ -97,6 +95,14 @@ pub(crate) fn catch_up(shared: &Shared) -> Result<Refreshed> {
         // The same may have happened again.
         Err(e) if is_transient(&e) => Ok(Refreshed::MustReopen),
         Err(e) => Err(e),
+    }
+}
+
+/// Whether another directory is at the path now.
+pub(crate) fn is_replaced(shared: &Shared) -> Result<bool> {
+    match shared.dir.disk.check_held() {
+        Err(e) if e.kind() == ErrorKind::Failed => Ok(true),
+        checked => checked.map(|()| false),
     }
 }
 
@@ -263,6 +269,9 @@ fn apply(shared: &Shared, point: &mut Option<RefreshPoint>, changes: Changes) ->
     };
     let has_changed = last != changes.last;
     let mut table = SegmentTable::clone(&shared.lookup.segments.load());
+    retired.retain(|(_, held)| held.strong_count() > 0);
+    let replaced = changes.new.iter().filter_map(|new| table.get(new.segment.slot));
+    retired.extend(replaced.map(|segment| (segment.slot, Arc::downgrade(segment))));
     changes.new.iter().for_each(|new| table.put(new.segment.slot, Arc::clone(&new.segment)));
     let mut loader = Loader::over(shared.dir.store, &shared.lookup.index, index, table);
     if !is_same {
@@ -275,7 +284,6 @@ fn apply(shared: &Shared, point: &mut Option<RefreshPoint>, changes: Changes) ->
             return Refreshed::MustReopen;
         }
         if !changes.gone.is_empty() {
-            retired.retain(|(_, held)| held.strong_count() > 0);
             let gone = changes.gone.iter().filter_map(|&slot| loader.table.take(slot));
             retired.extend(gone.map(|segment| (segment.slot, Arc::downgrade(&segment))));
             loader.sweep();

@@ -1,7 +1,6 @@
 //! [`LogStore`]: opening, closing and maintaining a store. Its other methods are in `operations.rs`
 //! and `admin/operations.rs`.
 
-use crate::Result;
 use crate::disk::{self, AppendMode, DiskRef};
 use crate::log::failpoints::Failpoint;
 use crate::log::format::segment_head::LogPosition;
@@ -9,7 +8,8 @@ use crate::log::maintenance::checkpoint::write_checkpoint;
 use crate::log::maintenance::compaction::{self, finish_compaction};
 use crate::log::maintenance::seal::seal_with;
 use crate::log::maintenance::steps;
-use crate::log::maintenance::threads::MaintenanceThreads;
+use crate::log::maintenance::threads::{MaintenanceThreads, start_maintenance};
+use crate::log::open::promotion::{self, Promoted};
 use crate::log::open::recovery;
 use crate::log::open::refresh::{self, Refreshed};
 use crate::log::options::Options;
@@ -24,28 +24,30 @@ use crate::log::write::active_segment::drop_spare;
 use crate::log::write::settle::{lock_settled, settle_counts};
 use crate::log::write::sync::make_durable;
 use crate::sync::{Guard, Swap};
+use crate::{Error, ErrorKind, Result};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A handle to a key-value store in a directory: see [`crate::log`]. Any number of threads may read
 /// and write through it at the same time. Clones are cheap and share the store, which closes when
 /// the last of them is dropped, or for all of them with [`LogStore::close`].
-#[derive(Clone)]
 pub struct LogStore {
-    /// The state of a store that is open for writing, where gets find it directly. `None` if the
-    /// store is open for reading only.
+    /// [`Handle::writable`], where gets find it directly. `None` if this handle was opened for
+    /// reading only.
     writable: Option<Arc<Shared>>,
     handle: Arc<Handle>,
 }
 
 /// What the clones of a store share.
 struct Handle {
-    /// The state of the store. A refresh may replace it.
+    /// The state of the store. A refresh or a promotion may replace it.
     current: Swap<Shared>,
-    /// Held during a refresh.
-    refreshing: Mutex<()>,
+    /// The same once the store is open for writing; then it is never replaced.
+    writable: OnceLock<Arc<Shared>>,
+    /// Held during a refresh, a promotion and a close. Whether the store was closed.
+    changing: Mutex<bool>,
     threads: Mutex<Option<MaintenanceThreads>>,
 }
 
@@ -93,37 +95,40 @@ impl LogStore {
     pub(crate) fn open_on(disk: DiskRef, path: &Path, options: Options) -> Result<LogStore> {
         span!(INFO, "firndb.log.open", path = %path.display());
         options.check()?;
-        let (is_writable, background) = (!options.read_only, options.background);
+        let is_writable = !options.read_only;
         let shared = Arc::new(recovery::open(disk, path, options)?);
-        if is_writable {
-            match shared.hold_reserve(0) {
-                Err(e) if e.is_disk_full() => {} // The first write that takes space reports it.
-                held => held?,
-            }
-        }
-        let threads = is_writable && background;
-        let threads = threads.then(|| MaintenanceThreads::start(&shared)).transpose()?;
+        let threads = if is_writable { start_maintenance(&shared)? } else { None };
         let handle = Handle {
             current: Swap::new(Arc::clone(&shared)),
-            refreshing: Mutex::new(()),
+            writable: OnceLock::new(),
+            changing: Mutex::new(false),
             threads: Mutex::new(threads),
         };
-        Ok(LogStore { writable: is_writable.then_some(shared), handle: Arc::new(handle) })
+        let writable = is_writable.then_some(shared);
+        writable.iter().for_each(|shared| drop(handle.writable.set(Arc::clone(shared))));
+        Ok(LogStore { writable, handle: Arc::new(handle) })
     }
 
     /// The state of the store.
     #[inline]
     pub(crate) fn shared(&self) -> SharedRef<'_> {
-        match &self.writable {
+        match self.open_for_writing() {
             Some(shared) => SharedRef::Writable(shared),
             None => SharedRef::ReadOnly(self.handle.current.load()),
         }
     }
 
+    /// The state of a store that is open for writing. A get on a handle that was opened for writing
+    /// reads the first field only.
+    #[inline]
+    fn open_for_writing(&self) -> Option<&Arc<Shared>> {
+        self.writable.as_ref().or_else(|| self.handle.writable.get())
+    }
+
     /// The state of a store that is open for writing.
     #[cfg(test)]
     pub(crate) fn writable(&self) -> &Arc<Shared> {
-        self.writable.as_ref().expect("open for writing")
+        self.open_for_writing().expect("open for writing")
     }
 
     /// Number of keys. A key whose record has expired counts until a write or compaction removes
@@ -161,11 +166,13 @@ impl LogStore {
     /// snapshots, which keep the state that they show, opens the store again. After an error the
     /// handle shows the old state, or, if there was no memory for the index, a part of the changes.
     pub fn refresh(&self) -> Result<bool> {
-        if self.writable.is_some() {
+        if self.open_for_writing().is_some() {
             return Ok(false);
         }
-        let refreshing = &self.handle.refreshing;
-        let _one_at_a_time = refreshing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.handle.lock();
+        if self.open_for_writing().is_some() {
+            return Ok(false); // It was promoted.
+        }
         let shared = self.handle.current.load_full();
         let before = shared.seen_end();
         match refresh::catch_up(&shared)? {
@@ -180,6 +187,75 @@ impl LogStore {
                 Ok(!is_same)
             }
         }
+    }
+
+    /// Makes a store that is open for reading only the writer, if no other process or handle is:
+    /// for a standby that takes over when the writer has ended or died. Everything that the last
+    /// writer acknowledged is there. From then on this handle and all its clones write like one
+    /// from [`LogStore::open`], with the options that it was opened with. Gets of other threads
+    /// continue without a pause, and snapshots show what they showed before. Does nothing on a
+    /// handle that is open for writing.
+    ///
+    /// ```no_run
+    /// use firndb::ErrorKind;
+    /// use firndb::log::LogStore;
+    /// use std::time::Duration;
+    ///
+    /// /// Follows the writer of a store, and takes over when it is gone.
+    /// fn stand_by(dir: &str) -> firndb::Result<LogStore> {
+    ///     let store = LogStore::open_read_only(dir)?;
+    ///     loop {
+    ///         match store.promote() {
+    ///             Err(e) if e.kind() == ErrorKind::Locked => {} // The writer is alive.
+    ///             Err(e) => return Err(e),
+    ///             Ok(()) => return Ok(store),
+    ///         }
+    ///         store.refresh()?; // Keeps the distance short; gets of other threads continue.
+    ///         std::thread::sleep(Duration::from_secs(1));
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// Takes the lock, refreshes, opens the segments that are not sealed, and begins a new one. The
+    /// time does not depend on the number of keys: some milliseconds if little was written since
+    /// the last refresh, and three syncs of the disk if the writer left files to be removed. Where
+    /// a refresh opens the store again, this takes as long as [`LogStore::open`], with a second
+    /// index in memory meanwhile: if much was written since, if there is a snapshot and anything
+    /// was written, and with [`Access::Buffered`](crate::log::Access::Buffered). The same holds on
+    /// a full disk and in a backup.
+    ///
+    /// Errors: `Locked` if another process or handle has the store open for writing; `Failed` if
+    /// the store was closed, and in a forked child; otherwise those of [`LogStore::open`]. After an
+    /// error the handle is a reader as before, and this may be called again.
+    pub fn promote(&self) -> Result<()> {
+        if self.open_for_writing().is_some() {
+            return Ok(());
+        }
+        // Before a lock that a thread of the parent may have held at the time of a fork.
+        self.shared().dir.check_writable()?;
+        let is_closed = self.handle.lock();
+        if self.open_for_writing().is_some() {
+            return Ok(());
+        }
+        let shared = self.handle.current.load_full();
+        span!(INFO, "firndb.log.promote", path = %shared.dir.path.display());
+        if *is_closed {
+            return Err(Error::new(ErrorKind::Failed, "the store is closed"));
+        }
+        let (shared, threads) = match promotion::promote(&shared)? {
+            Promoted::Writer(threads) => (shared, threads),
+            Promoted::MustReopen => {
+                let disk = shared.dir.disk.clone();
+                let options = promotion::writer_options(&shared);
+                let new = Arc::new(recovery::open(disk, &shared.dir.path, options)?);
+                let threads = start_maintenance(&new)?;
+                self.handle.current.store(Arc::clone(&new));
+                (new, threads)
+            }
+        };
+        *self.handle.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
+        let _ = self.handle.writable.set(shared);
+        Ok(())
     }
 
     /// Makes every write before this call durable.
@@ -223,7 +299,7 @@ impl LogStore {
     /// release before they wait.
     #[inline]
     pub fn has_backpressure(&self) -> bool {
-        self.writable.as_ref().is_some_and(|shared| shared.backpressure.is_behind())
+        self.open_for_writing().is_some_and(|shared| shared.backpressure.is_behind())
     }
 
     /// The size of the store and its segments, and counts of its operations. Takes time in
@@ -260,7 +336,7 @@ impl LogStore {
             maintenance_bytes: get(&shared.dir.maintenance_bytes),
             backups: get(&counters.backups),
             segments_removed: get(&counters.segments_removed),
-            recovery: counters.recovery,
+            recovery: *counters.recovery.lock().unwrap_or_else(PoisonError::into_inner),
             seconds: counters.opened.seconds(),
             segment_stats,
         }
@@ -278,26 +354,38 @@ impl LogStore {
 }
 
 impl Handle {
+    /// Locks out refreshes, promotions and closes of other threads.
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn shut_down(&self) -> Result<()> {
-        let shared = self.current.load_full();
-        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if shared.dir.is_forked_child() {
+        if self.current.load().dir.is_forked_child() {
             // The threads and the log are the parent's.
+            let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
             std::mem::forget(threads);
             return Ok(());
         }
+        let mut is_closed = self.lock();
+        *is_closed = true;
+        let Some(shared) = self.writable.get() else { return Ok(()) };
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(threads) = threads {
-            threads.stop(&shared);
-        }
-        if shared.options.read_only {
-            return Ok(());
+            threads.stop(shared);
         }
         let closed = match shared.dir.failed.get() {
             Some(_) => Ok(()),
-            None => close_writer(&shared),
+            None => close_writer(shared),
         };
-        release(&shared);
+        release(shared);
         closed
+    }
+}
+
+impl Clone for LogStore {
+    fn clone(&self) -> LogStore {
+        let writable = self.open_for_writing().cloned();
+        LogStore { writable, handle: Arc::clone(&self.handle) }
     }
 }
 

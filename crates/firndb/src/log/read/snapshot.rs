@@ -35,8 +35,10 @@ pub(crate) fn take(shared: &Arc<Shared>) -> Snapshot {
     }
     // Under the lock, so that the snapshot has no part of a write.
     let writer = settle(&shared);
-    let end = writer.as_ref().map_or((u64::MAX, 0), |writer| writer.position());
-    let view = Arc::new(SnapshotView::new(shared.lookup.segments.load_full(), end));
+    let segments = shared.lookup.segments.load_full();
+    // A reader may become the writer while the snapshot is open.
+    let end = writer.as_ref().map_or_else(|| segments.end(), |writer| writer.position());
+    let view = Arc::new(SnapshotView::new(segments, end));
     shared.snapshots.add(Arc::clone(&view));
     drop(writer);
     Snapshot { shared, view, now }

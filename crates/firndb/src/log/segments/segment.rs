@@ -337,4 +337,9 @@ impl SegmentTable<Segment> {
         all.sort_unstable_by_key(|segment| segment.number);
         all
     }
+
+    /// Where the records of the last segment end; (0, 0) if there is none.
+    pub(crate) fn end(&self) -> (u64, u64) {
+        self.iter().map(|segment| (segment.number, segment.end())).max().unwrap_or_default()
+    }
 }

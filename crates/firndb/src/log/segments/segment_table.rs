@@ -67,6 +67,12 @@ impl<S> Slots<S> {
         Slots { next, count, retired: Vec::new() }
     }
 
+    /// These slots, of which the given ones are not free while a reader holds their former segment.
+    pub(crate) fn without(mut self, retired: Vec<(usize, Weak<S>)>) -> Slots<S> {
+        self.retired.extend(retired);
+        self
+    }
+
     /// A free slot that no reader has a location of; `None` if there is none.
     pub(crate) fn take(&mut self, table: &SegmentTable<S>) -> Option<usize> {
         self.retired.retain(|(_, segment)| {

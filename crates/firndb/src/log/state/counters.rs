@@ -1,6 +1,7 @@
 //! The counters behind `LogStore::stats`.
 
 use crate::log::stats::Recovery;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
@@ -21,7 +22,8 @@ pub(crate) struct Counters {
     pub(crate) compaction_nanos: AtomicU64,
     pub(crate) segments_removed: AtomicU64,
     pub(crate) backups: AtomicU64,
-    pub(crate) recovery: Recovery,
+    /// What the opening did, or the promotion.
+    pub(crate) recovery: Mutex<Recovery>,
     pub(crate) opened: Opened,
 }
 

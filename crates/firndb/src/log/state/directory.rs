@@ -96,6 +96,12 @@ impl Directory {
         checked.inspect_err(|e| self.fail(e))
     }
 
+    /// Takes over the lock of the writer, and the position in `durable_end.firn`.
+    pub(crate) fn own(&self, lock: Box<dyn Lock>, durable_end: LogPosition) {
+        *self.durable_end.lock().unwrap_or_else(PoisonError::into_inner) = durable_end;
+        *self.lock() = Some(lock);
+    }
+
     /// Lets other processes write. The caller has made sure that this one no longer does.
     pub(crate) fn unlock(&self) {
         *self.lock() = None;

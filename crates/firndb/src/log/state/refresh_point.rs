@@ -12,7 +12,7 @@ pub(crate) struct RefreshPoint {
     /// Where the log ended.
     pub(crate) last: LogPosition,
     pub(crate) index: IndexWriter,
-    /// Segments that earlier refreshes took out of the table, by slot. A slot is used again when no
-    /// search holds its former segment: see `segments/segment_table.rs`.
+    /// Segments that earlier refreshes took out of the table or replaced, by slot. A slot is used
+    /// again when no search holds its former segment: see `segments/segment_table.rs`.
     pub(crate) retired: Vec<(usize, Weak<Segment>)>,
 }

@@ -37,7 +37,8 @@ pub(crate) struct Shared {
     pub(crate) reserve: Reserve,
     pub(crate) backpressure: Backpressure,
     pub(crate) maintenance: MaintenanceState,
-    /// `None` if the store is open for writing, or must be opened again to be refreshed.
+    /// `None` if the store is open for writing, or must be opened again to be refreshed. Locked
+    /// before the writer.
     pub(crate) refresh_point: Mutex<Option<RefreshPoint>>,
 }
 

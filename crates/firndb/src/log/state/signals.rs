@@ -56,6 +56,11 @@ impl Signals {
         self.0.iter().for_each(|signal| signal.change(|state| state.is_shutdown = true));
     }
 
+    /// Allows new threads after all threads have ended.
+    pub(crate) fn restart(&self) {
+        self.0.iter().for_each(|signal| signal.change(|state| state.is_shutdown = false));
+    }
+
     pub(crate) fn is_shut_down(&self) -> bool {
         self.0[0].state.lock().unwrap_or_else(PoisonError::into_inner).is_shutdown
     }

@@ -17,6 +17,7 @@ mod golden;
 mod hostile;
 mod large;
 mod model;
+mod promotion;
 mod proof;
 mod refresh;
 mod repair;

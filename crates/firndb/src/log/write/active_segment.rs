@@ -9,7 +9,7 @@ use crate::log::index::slot::{OFFSETS, RecordLocation};
 use crate::log::index::writer::IndexWriter;
 use crate::log::segments::reserve::{Need, disk_full};
 use crate::log::segments::segment::{SEGMENTS_MAX, Segment, SegmentBytes, next_number};
-use crate::log::segments::segment_table::Slots;
+use crate::log::segments::segment_table::{SegmentTable, Slots};
 use crate::log::state::frame::Frame;
 use crate::log::state::log_writer::{LogWriter, SpareSegment};
 use crate::log::state::shared::Shared;
@@ -178,54 +178,58 @@ fn create_file(
 
 /// What a writer starts from.
 pub(crate) struct WriterStart {
-    pub(crate) index: IndexWriter,
     pub(crate) next_number: u64,
+    pub(crate) slots: Slots<Segment>,
+    pub(crate) unsynced: Vec<Arc<Segment>>,
     pub(crate) durable: u64,
     pub(crate) link_durable: u64,
     /// The end of the log.
     pub(crate) last: LogPosition,
 }
 
-/// A writer that continues in the active segment that recovery found.
+/// A writer that continues in this active segment.
 pub(crate) fn resume(
     start: WriterStart,
-    active: AppendMapWriter,
-    segment: Arc<Segment>,
+    (active, segment): (AppendMapWriter, Arc<Segment>),
+    index: IndexWriter,
 ) -> LogWriter {
     LogWriter {
         active,
-        slots: Slots::new(segment.slot + 1, SEGMENTS_MAX),
+        slots: start.slots,
         segment,
-        index: start.index,
+        index,
         next_number: start.next_number,
         spare: None,
         spare_in_progress: None,
         is_spare_requested: false,
-        unsynced: Vec::new(),
+        unsynced: start.unsynced,
         durable: start.durable,
         link_durable: start.link_durable,
         is_closed: false,
     }
 }
 
-/// A writer that begins a new segment after the end that recovery found.
-pub(crate) fn begin(shared: &Shared, start: WriterStart) -> Result<LogWriter> {
-    let mut table = (**shared.lookup.segments.load()).clone();
+/// Begins a new active segment after the end of the log, and puts it into the table, which is not
+/// that of the store yet.
+pub(crate) fn begin(
+    shared: &Shared,
+    start: &mut WriterStart,
+    table: &mut SegmentTable<Segment>,
+    need: Need,
+) -> Result<(AppendMapWriter, Arc<Segment>)> {
     let members = table.in_order();
-    let slot = (0..SEGMENTS_MAX).find(|&slot| table.get(slot).is_none());
-    let slot = slot.ok_or_else(too_many)?;
+    let slot = start.slots.take(table).ok_or_else(too_many)?;
     let number = shared.dir.free_number(start.next_number)?;
-    let (map, mut file) = create_file(shared, number, (0, members.len()), Need::Compact)?;
+    let (map, mut file) = create_file(shared, number, (0, members.len()), need)?;
     let bytes = SegmentBytes::AppendMap(map);
     let segment = Segment::new(number, slot, 0, shared.dir.segment(number), bytes);
     let segment = Arc::new(segment.accessed(&*shared.dir.disk, shared.options.access)?);
     let link = link(start.last, start.durable, &members);
+    start.next_number = next_number(number)?;
     write_head(shared, &mut file, number, 0, &link)?;
+    start.link_durable = start.durable;
     table.put(slot, Arc::clone(&segment));
-    shared.lookup.segments.store(Arc::new(table));
-    let link_durable = start.durable;
-    let start = WriterStart { next_number: next_number(number)?, link_durable, ..start };
-    Ok(resume(start, file, segment))
+    Ok((file, segment))
 }
 
 /// The number for a spare segment that the caller then creates; `None` if none is needed.

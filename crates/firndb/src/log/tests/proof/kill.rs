@@ -1,8 +1,10 @@
 //! Real crashes: a process that writes with four threads is killed repeatedly, and a file system
-//! loses power. Every acknowledged write is there, and anything else is the write that followed.
+//! loses power. Every acknowledged write is there, and anything else is the write that followed:
+//! when the store is opened, and when a standby takes over.
 
 use super::{Rng, setting};
-use crate::log::{Batch, Durability, LogStore, Options, WriteOptions};
+use crate::ErrorKind;
+use crate::log::{Batch, Durability, LogStore, Options, Snapshot, WriteOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -149,9 +151,15 @@ impl Victim {
 /// A prefix of each thread's writes is there, including all acknowledged ones, and no other write.
 fn check(dir: &Path, said: &[Option<u64>], label: &str) -> u64 {
     let store = LogStore::open_with(dir, options()).unwrap_or_else(|e| panic!("{label}: {e}"));
+    let found = check_store(&store, said, label);
+    store.close().unwrap();
+    found
+}
+
+fn check_store(store: &LogStore, said: &[Option<u64>], label: &str) -> u64 {
     let mut found = 0;
     for (thread, said) in (0..THREADS).zip(said) {
-        let last = last_of(&store, thread);
+        let last = last_of(store, thread);
         assert!(last >= *said, "{label}: thread {thread} said {said:?}, {last:?} is there");
         let Some(last) = last else { continue };
         for n in last.saturating_sub(RING - 1)..=last {
@@ -162,7 +170,6 @@ fn check(dir: &Path, said: &[Option<u64>], label: &str) -> u64 {
         found += last + 1;
     }
     store.verify().unwrap_or_else(|e| panic!("{label}: {e}"));
-    store.close().unwrap();
     found
 }
 
@@ -180,6 +187,50 @@ fn a_killed_process_loses_no_acknowledged_write() {
         writes = check(&dir, &said, &format!("round {round}"));
     }
     println!("kill: kills={rounds} writes={writes} lost=0");
+    assert!(writes > rounds);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// A reader follows the process, in every third round with a snapshot, and is promoted when the
+/// process was killed. `FIRNDB_KILLS` sets the number of rounds.
+#[test]
+fn a_standby_takes_over_from_a_killed_process() {
+    let dir = std::env::temp_dir().join(format!("firndb-standby-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    let (rounds, mut random, mut writes) = (setting("FIRNDB_KILLS", 20), Rng(5), 0);
+    let mut seconds = Vec::new();
+    for round in 0..rounds {
+        let label = format!("round {round}");
+        let mut victim = Victim::start(&dir, round % 3 == 2);
+        victim.wait();
+        let options = options().read_only(true);
+        let standby = LogStore::open_with(&dir, options).unwrap_or_else(|e| panic!("{label}: {e}"));
+        for _ in 0..random.below(10u64) {
+            assert_eq!(standby.promote().unwrap_err().kind(), ErrorKind::Locked, "{label}");
+            standby.refresh().unwrap_or_else(|e| panic!("{label}: {e}"));
+            std::thread::sleep(Duration::from_millis(random.below(8)));
+        }
+        let snapshot = (round % 3 == 1).then(|| standby.snapshot());
+        let content = |snapshot: &Snapshot| snapshot.iter().map(Result::unwrap).collect::<Vec<_>>();
+        let old = snapshot.as_ref().map(content);
+        let said = victim.end();
+        standby.promote().unwrap_or_else(|e| panic!("{label}: {e}"));
+        seconds.push(standby.stats().recovery.seconds);
+        writes = check_store(&standby, &said, &label);
+        // It goes on from there, with threads that compact.
+        for n in 0..2000u64 {
+            standby.put(format!("standby {}", n % 100), n.to_le_bytes()).unwrap();
+        }
+        standby.compact(0.2).unwrap();
+        assert_eq!(check_store(&standby, &said, &label), writes, "{label}");
+        assert!(snapshot.as_ref().map(content) == old, "{label}: the snapshot");
+        drop(snapshot);
+        standby.close().unwrap();
+        assert_eq!(check(&dir, &said, &label), writes, "{label}: after a close");
+    }
+    seconds.sort_by(f64::total_cmp);
+    let median = seconds[seconds.len() / 2] * 1e3;
+    println!("standby: kills={rounds} writes={writes} lost=0 promotion={median:.2} ms (median)");
     assert!(writes > rounds);
     std::fs::remove_dir_all(&dir).unwrap();
 }

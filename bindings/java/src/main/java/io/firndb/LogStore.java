@@ -491,6 +491,16 @@ public final class LogStore extends KeyValueReader {
         return handle.logRefresh(handle.id);
     }
 
+    /**
+     * Makes a store that is open for reading only the writer, if no other process or handle is: for
+     * a standby that takes over. Everything that the last writer acknowledged is there. Takes
+     * milliseconds if little was written since the last {@link #refresh}. Does nothing if the store
+     * is open for writing already. Throws {@link LockedException} while there is another writer.
+     */
+    public void promote() {
+        handle.logPromote(handle.id);
+    }
+
     /** Makes every write before this call durable. */
     public void sync() {
         handle.logSync(handle.id);

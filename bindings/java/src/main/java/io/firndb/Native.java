@@ -174,6 +174,8 @@ final class Native {
 
     native boolean logRefresh(long id);
 
+    native void logPromote(long id);
+
     native void logSync(long id);
 
     native boolean logMaintain(long id);

@@ -421,6 +421,20 @@ class LogStoreTest {
     }
 
     @Test
+    void aReaderTakesOverFromTheWriter() {
+        try (LogStore store = open();
+                LogStore reader = LogStore.openReadOnly(store.path())) {
+            store.put(bytes("a"), bytes("1"));
+            assertThrows(LockedException.class, reader::promote);
+            store.close();
+            reader.promote();
+            reader.put(bytes("b"), bytes("2"));
+            assertEquals("1", text(reader.get(bytes("a"))));
+            assertEquals(2, reader.size());
+        }
+    }
+
+    @Test
     void maintenanceAndStatistics() {
         LogOptions options = LogOptions.defaults().segmentBytes(1 << 16)
                 .compactionThreshold(0.9).background(false).durability(Durability.SYNC)
