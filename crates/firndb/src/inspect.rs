@@ -25,7 +25,7 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
     let (file, kind) = open(path)?;
     let mut seen = Inspection {
         kind: kind.name().to_string(),
-        version: kind.version(),
+        version: file.version(),
         bytes: file.len(),
         content: format!("{:032x}", file.content()),
         ..Inspection::default()

@@ -42,8 +42,12 @@ impl Kind {
         kinds.into_iter().find(|k| *k as u32 == code)
     }
 
-    /// The format version that this release writes, and the newest that it reads.
+    /// The newest format version that this release reads. It writes this version, or the oldest
+    /// one that can store the contents.
     pub(crate) fn version(self) -> u32 {
-        1
+        match self {
+            Kind::Table => 2,
+            _ => 1,
+        }
     }
 }

@@ -52,6 +52,7 @@ pub(crate) struct EnvelopeWriter<'a> {
     buffer: Vec<u8>,
     at: u64,
     kind: Kind,
+    version: u32,
     entries: Vec<Entry>,
     open: Option<(u32, u32, u64, Box<Xxh3>)>,
 }
@@ -61,13 +62,23 @@ pub(crate) struct EnvelopeWriter<'a> {
 const PIECE: usize = 1 << 21;
 
 impl<'a> EnvelopeWriter<'a> {
+    /// A writer of the newest version of a kind.
     pub(crate) fn new(out: &'a mut dyn Append, kind: Kind) -> Result<EnvelopeWriter<'a>> {
-        let buffer = Vec::new();
-        let mut w = EnvelopeWriter { out, buffer, at: 0, kind, entries: Vec::new(), open: None };
+        EnvelopeWriter::with_version(out, kind, kind.version())
+    }
+
+    /// A writer of this version of a kind.
+    pub(crate) fn with_version(
+        out: &'a mut dyn Append,
+        kind: Kind,
+        version: u32,
+    ) -> Result<EnvelopeWriter<'a>> {
+        let (buffer, entries) = (Vec::new(), Vec::new());
+        let mut w = EnvelopeWriter { out, buffer, at: 0, kind, version, entries, open: None };
         let mut header = [0; EDGE];
         header[..8].copy_from_slice(&MAGIC);
         header[8..12].copy_from_slice(&(kind as u32).to_le_bytes());
-        header[12..16].copy_from_slice(&kind.version().to_le_bytes());
+        header[12..16].copy_from_slice(&version.to_le_bytes());
         w.emit(&header)?;
         Ok(w)
     }
@@ -117,6 +128,13 @@ impl<'a> EnvelopeWriter<'a> {
         }
     }
 
+    /// Appends everything that was written so far, and returns its length, so that it can be read
+    /// before the file is finished.
+    pub(crate) fn flush(&mut self) -> Result<u64> {
+        self.out.append_piece(&mut self.buffer)?;
+        Ok(self.at)
+    }
+
     /// Writes a whole section.
     pub(crate) fn section(&mut self, id: u32, bytes: &[u8]) -> Result<()> {
         self.begin(id, false)?;
@@ -139,12 +157,12 @@ impl<'a> EnvelopeWriter<'a> {
             directory.extend_from_slice(&e.checksum.to_le_bytes());
         }
         self.emit(&directory)?;
-        let content = content_id(&directory, self.kind as u32, self.kind.version());
+        let content = content_id(&directory, self.kind as u32, self.version);
         let mut footer = Vec::with_capacity(EDGE);
         footer.extend_from_slice(&directory_at.to_le_bytes());
         footer.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
         footer.extend_from_slice(&(self.kind as u32).to_le_bytes());
-        footer.extend_from_slice(&self.kind.version().to_le_bytes());
+        footer.extend_from_slice(&self.version.to_le_bytes());
         footer.extend_from_slice(&[0; 4]);
         footer.extend_from_slice(&(self.at + EDGE as u64).to_le_bytes());
         footer.extend_from_slice(&content.to_le_bytes());
@@ -282,6 +300,11 @@ impl Envelope {
             Err(e) if e.kind() == ErrorKind::Corrupt => Ok(false), // It is shorter.
             Err(e) => Err(e),
         }
+    }
+
+    /// The format version, at most that of the kind.
+    pub(crate) fn version(&self) -> u32 {
+        u32_at(&self.map, 12)
     }
 
     /// The content id: equal content, equal id.

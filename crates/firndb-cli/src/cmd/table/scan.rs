@@ -4,18 +4,25 @@ use super::writer::{Options, RecordsOf};
 use super::{Shown, Source, shown_of, unescape};
 use crate::cmd::formats::FileFormat;
 use crate::failure::Result;
-use crate::output::{Out, STDOUT};
+use crate::output::{Out, STDOUT, from_hex};
 use clap::ValueEnum;
-use firndb::table::Table;
+use firndb::KeyRange;
+use firndb::table::{Range, Table};
+use std::ffi::OsString;
 use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
 
 /// Print records.
 ///
-/// Print records, in the order of the hashes of their keys, which is the order of the file.
+/// Print records, in the order of the file. That is the order of the hashes of their keys or, in a
+/// table built with --order key, the order of the keys. Only such a table has ranges of keys:
+/// firn table scan orders.firn --prefix 2026-11 --reverse --limit 10
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     source: Source,
+    #[command(flatten)]
+    keys: KeysInRange,
     /// Maximum number of records printed.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -64,7 +71,71 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         keys_only: args.keys_only,
         exact: false,
     };
-    print(&table, &shown, options, args.limit)
+    match args.keys.range(&table)? {
+        None => print(&table, &shown, options, args.limit),
+        Some(range) => print_range(range, &shown, options, args.limit),
+    }
+}
+
+/// The keys that are printed.
+#[derive(clap::Args)]
+struct KeysInRange {
+    /// Print records whose keys have this prefix.
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<OsString>,
+    /// Begin with this key, or the first one after it.
+    #[arg(long, value_name = "KEY")]
+    from: Option<OsString>,
+    /// End before this key.
+    #[arg(long, value_name = "KEY")]
+    to: Option<OsString>,
+    /// Print the last key first.
+    #[arg(long)]
+    reverse: bool,
+    /// --prefix, --from and --to are in hexadecimal digits.
+    #[arg(long)]
+    hex: bool,
+}
+
+impl KeysInRange {
+    /// The range of the table; `None` if no option asks for one.
+    fn range<'t>(&self, table: &'t Table) -> Result<Option<Range<'t>>> {
+        let KeysInRange { prefix, from, to, reverse, .. } = self;
+        if prefix.is_none() && from.is_none() && to.is_none() && !reverse {
+            return Ok(None);
+        }
+        let bytes = |text: &OsString| match self.hex {
+            true => from_hex(&text.to_string_lossy()),
+            false => Ok(text.as_bytes().to_vec()),
+        };
+        let mut keys = KeyRange::from(..);
+        if let Some(prefix) = prefix {
+            keys = KeyRange::prefix(bytes(prefix)?);
+        }
+        if let Some(from) = from {
+            keys = keys.and(&KeyRange::from(bytes(from)?..));
+        }
+        if let Some(to) = to {
+            keys = keys.and(&KeyRange::from(..bytes(to)?));
+        }
+        let range = table.range(keys)?;
+        Ok(Some(if *reverse { range.reversed() } else { range }))
+    }
+}
+
+/// Prints the first records of a range.
+fn print_range(
+    mut range: Range,
+    shown: &Shown,
+    options: Options,
+    limit: Option<u64>,
+) -> Result<()> {
+    let mut writer = RecordsOf::new(Out::new(), STDOUT.as_ref(), options, shown)?;
+    for _ in 0..limit.unwrap_or(u64::MAX) {
+        let Some(written) = range.next_with(|key, value| writer.write(key, value)) else { break };
+        written??;
+    }
+    Ok(writer.finish()?.finish()?)
 }
 
 /// Prints the first records.
