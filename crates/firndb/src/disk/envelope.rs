@@ -32,7 +32,7 @@
 pub(crate) use crate::bytes::kind::Kind;
 
 use crate::bytes::int::{u32_at, u64_at};
-use crate::disk::{Append, Disk, Map};
+use crate::disk::{Append, Disk, Map, ReadAt, Slab};
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -220,6 +220,41 @@ impl Envelope {
             file.read_at(0, &mut bytes)?;
         }
         Envelope::open(Map::from_vec(bytes), path, kind)
+    }
+
+    /// [`Envelope::load`] without the sections whose reader checks blocks. It reads the blocks from
+    /// `file`; their bytes here are zeros that take no memory.
+    pub(crate) fn load_without_blocks(
+        file: &dyn ReadAt,
+        path: &Path,
+        kind: Kind,
+    ) -> Result<Envelope> {
+        let length = file.len()?;
+        let mut footer = vec![0; length.min(EDGE as u64) as usize];
+        file.read_at(length - footer.len() as u64, &mut footer)?;
+        if footer.len() < EDGE || footer[56..] != MAGIC || u64_at(&footer, 24) != length {
+            return Envelope::open(Map::from_vec(footer), path, kind); // Fails.
+        }
+        let (directory, end) = (u64_at(&footer, 0), length as usize - EDGE);
+        let mut bytes = Slab::sparse(length as usize)?;
+        let mut parts = vec![(0, EDGE as u64), (directory, length.saturating_sub(directory))];
+        let (mut i, mut left) = (0, length);
+        while let Some(&(start, len)) = parts.get(i) {
+            // A damaged directory may list the same bytes many times.
+            let too_many = || Error::corrupt("the sections are longer than the file").in_file(path);
+            left = left.checked_sub(len).ok_or_else(too_many)?;
+            let part = start.checked_add(len).map(|end| start as usize..end as usize);
+            if let Some(part) = part.and_then(|part| bytes.get_mut(part)) {
+                file.read_at(start, part)?;
+            }
+            if i == 1 {
+                let entries = bytes.get(directory as usize..end).unwrap_or(&[]).chunks_exact(ENTRY);
+                let whole = entries.filter(|entry| u32_at(entry, 4) & BY_BLOCKS == 0);
+                parts.extend(whole.map(|entry| (u64_at(entry, 8), u64_at(entry, 16))));
+            }
+            i += 1;
+        }
+        Envelope::open(bytes.freeze()?, path, kind)
     }
 
     fn parse(map: Map, path: &Path, kind: Kind) -> Result<Envelope> {

@@ -3,14 +3,12 @@
 use super::writer::{Options, RecordsOf};
 use super::{Shown, Source, shown_of, unescape};
 use crate::cmd::formats::FileFormat;
+use crate::cmd::keys_wanted::KeysWanted;
 use crate::failure::Result;
-use crate::output::{Out, STDOUT, from_hex};
+use crate::output::{Out, STDOUT};
 use clap::ValueEnum;
-use firndb::KeyRange;
 use firndb::table::{Range, Table};
-use std::ffi::OsString;
 use std::ops::ControlFlow;
-use std::os::unix::ffi::OsStrExt;
 
 /// Print records.
 ///
@@ -22,7 +20,10 @@ pub struct Args {
     #[command(flatten)]
     source: Source,
     #[command(flatten)]
-    keys: KeysInRange,
+    wanted: KeysWanted,
+    /// The bounds of keys are in hexadecimal digits.
+    #[arg(long)]
+    hex: bool,
     /// Maximum number of records printed.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -71,56 +72,14 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         keys_only: args.keys_only,
         exact: false,
     };
-    match args.keys.range(&table)? {
-        None => print(&table, &shown, options, args.limit),
-        Some(range) => print_range(range, &shown, options, args.limit),
+    if args.wanted.is_all() {
+        return print(&table, &shown, options, args.limit);
     }
-}
-
-/// The keys that are printed.
-#[derive(clap::Args)]
-struct KeysInRange {
-    /// Print records whose keys have this prefix.
-    #[arg(long, value_name = "TEXT")]
-    prefix: Option<OsString>,
-    /// Begin with this key, or the first one after it.
-    #[arg(long, value_name = "KEY")]
-    from: Option<OsString>,
-    /// End before this key.
-    #[arg(long, value_name = "KEY")]
-    to: Option<OsString>,
-    /// Print the last key first.
-    #[arg(long)]
-    reverse: bool,
-    /// --prefix, --from and --to are in hexadecimal digits.
-    #[arg(long)]
-    hex: bool,
-}
-
-impl KeysInRange {
-    /// The range of the table; `None` if no option asks for one.
-    fn range<'t>(&self, table: &'t Table) -> Result<Option<Range<'t>>> {
-        let KeysInRange { prefix, from, to, reverse, .. } = self;
-        if prefix.is_none() && from.is_none() && to.is_none() && !reverse {
-            return Ok(None);
-        }
-        let bytes = |text: &OsString| match self.hex {
-            true => from_hex(&text.to_string_lossy()),
-            false => Ok(text.as_bytes().to_vec()),
-        };
-        let mut keys = KeyRange::from(..);
-        if let Some(prefix) = prefix {
-            keys = KeyRange::prefix(bytes(prefix)?);
-        }
-        if let Some(from) = from {
-            keys = keys.and(&KeyRange::from(bytes(from)?..));
-        }
-        if let Some(to) = to {
-            keys = keys.and(&KeyRange::from(..bytes(to)?));
-        }
-        let range = table.range(keys)?;
-        Ok(Some(if *reverse { range.reversed() } else { range }))
+    let mut range = table.range(args.wanted.range(args.hex)?)?;
+    if args.wanted.reverse {
+        range = range.reversed();
     }
+    print_range(range, &shown, options, args.limit)
 }
 
 /// Prints the first records of a range.
