@@ -60,8 +60,10 @@ pub struct Options {
     pub(crate) checkpoint_bytes: u64,
     pub(crate) background: bool,
     pub(crate) ordered: bool,
-    /// Number of shards of the index, as a power of two; tests make it small.
+    /// Number of shards of an empty index, as a power of two; tests make it small.
     pub(crate) index_bits: u32,
+    /// How many times that number may double; tests make it small.
+    pub(crate) index_doublings: u32,
     /// The current time in milliseconds since 1970.
     pub(crate) clock: fn() -> u64,
 }
@@ -92,6 +94,7 @@ impl Default for Options {
             background: true,
             ordered: false,
             index_bits: 13,
+            index_doublings: 12,
             clock: system_clock,
         }
     }

@@ -27,6 +27,7 @@ use crate::log::format::names::{
     segment_or_hint_number,
 };
 use crate::log::format::segment_head::LogPosition;
+use crate::log::index::pages::Shape;
 use crate::log::index::writer::IndexWriter;
 use crate::log::open::chain::{Chain, survey};
 use crate::log::open::key_runs::find_runs;
@@ -89,7 +90,7 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     let lock = (!options.read_only).then(|| lock(&disk, dir)).transpose()?;
     let checkpoint = checkpoint_file::open(&*disk, options.access, dir).ok(); // Optional.
     let LogFiles { id, names, chain, known_end } = find_log(&disk, dir, &options)?;
-    let mut loader = Loader::new(id, options.index_bits);
+    let mut loader = Loader::new(id, Shape::new(options.index_bits, options.index_doublings))?;
     let is_ordered = check_order(chain.is_ordered, &options, dir)?;
     let members = chain.members()?;
     let mut recovered = load_segments((chain, &members), &disk, dir, &mut loader.table, &options)?;
