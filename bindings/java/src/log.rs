@@ -335,9 +335,6 @@ fn numbers(stats: &Stats) -> Vec<jlong> {
         stats.held_bytes,
         stats.live_bytes,
         stats.index_bytes,
-        stats.key_runs,
-        stats.key_run_bytes,
-        stats.tail_bytes,
         stats.puts,
         stats.deletes,
         stats.user_bytes,
@@ -360,7 +357,6 @@ fn numbers(stats: &Stats) -> Vec<jlong> {
     let mut numbers: Vec<jlong> = counts.map(long).into();
     numbers.extend([
         mode,
-        jlong::from(stats.is_ordered),
         jlong::from(stats.is_compacting),
         real(stats.compaction_seconds),
         real(recovery.seconds),

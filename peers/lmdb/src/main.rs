@@ -1,7 +1,6 @@
 //! LMDB as a peer, through heed: a mapped B+ tree, filled in key order so that its pages are full.
 
 mod log;
-mod ordered;
 
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::table::{Engine, Handle, Key, Records, Store, serve};
@@ -12,8 +11,6 @@ use std::path::Path;
 fn main() -> Result<()> {
     match std::env::args().nth(1).as_deref() {
         Some("log") => firndb_bench_protocol::log::serve(&log::LmdbLog),
-        Some("ordered-log") => firndb_bench_protocol::ordered::serve(&ordered::LmdbLog),
-        Some("ordered-table") => firndb_bench_protocol::ordered::serve_tables(&ordered::LmdbTable),
         _ => serve(&Lmdb),
     }
 }
@@ -25,9 +22,9 @@ const MAP: usize = 64 << 30;
 /// Records per transaction: dirty pages stay in memory until it ends.
 const BATCH: u64 = 1_000_000;
 
-fn environment(dir: &Path, flags: EnvFlags, size: usize) -> Result<Env<WithoutTls>> {
+fn environment(dir: &Path, flags: EnvFlags) -> Result<Env<WithoutTls>> {
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
-    options.map_size(size);
+    options.map_size(MAP);
     // SAFETY: no other process changes the files, and they are not opened a second time.
     Ok(unsafe { options.flags(flags).open(dir)? })
 }
@@ -41,7 +38,7 @@ impl Engine for Lmdb {
     }
 
     fn build(&self, records: &Records, dir: &Path) -> Result<()> {
-        let env = environment(dir, EnvFlags::NO_SYNC, MAP)?;
+        let env = environment(dir, EnvFlags::NO_SYNC)?;
         let data: Database<Bytes, Bytes> = env
             .create_databases_and_commit(env.write_txn()?, |opener, txn| {
                 opener.create_database(txn, None).map(CommitOrAbort::<_, ()>::Commit)
@@ -65,7 +62,7 @@ impl Engine for Lmdb {
 
     fn open(&self, _: &Records, dir: &Path) -> Result<Opened> {
         // Read-ahead does not help random gets.
-        let env = environment(dir, EnvFlags::READ_ONLY | EnvFlags::NO_READ_AHEAD, MAP)?;
+        let env = environment(dir, EnvFlags::READ_ONLY | EnvFlags::NO_READ_AHEAD)?;
         Ok(Opened { env })
     }
 }

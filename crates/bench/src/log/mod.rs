@@ -7,7 +7,6 @@
 mod cold;
 pub mod limits;
 pub mod markdown;
-pub mod noise;
 pub mod ours;
 pub mod runner;
 mod targets;

@@ -19,8 +19,6 @@ pub(crate) enum Kind {
     LogEnd = 7,
     /// The segments of a backup of a log.
     LogBackup = 8,
-    /// Sorted keys of consecutive segments of a log.
-    LogKeyRun = 9,
 }
 
 impl Kind {
@@ -34,7 +32,6 @@ impl Kind {
             Kind::ApproximateTable => "approximate table",
             Kind::LogEnd => "end of a log",
             Kind::LogBackup => "manifest of a log's backup",
-            Kind::LogKeyRun => "key run of a log",
         }
     }
 
@@ -42,16 +39,11 @@ impl Kind {
         let kinds = [Kind::Partition, Kind::PartitionSet, Kind::Table];
         let kinds = kinds.into_iter().chain([Kind::LogHint, Kind::LogCheckpoint]);
         let kinds = kinds.chain([Kind::ApproximateTable, Kind::LogEnd, Kind::LogBackup]);
-        let kinds = kinds.chain([Kind::LogKeyRun]);
         kinds.into_iter().find(|k| *k as u32 == code)
     }
 
-    /// The newest format version that this release reads. It writes this version, or the oldest
-    /// one that can store the contents.
+    /// The format version that this release writes, and the newest that it reads.
     pub(crate) fn version(self) -> u32 {
-        match self {
-            Kind::Table => 2,
-            _ => 1,
-        }
+        1
     }
 }

@@ -5,7 +5,6 @@ mod columnar;
 mod columns;
 mod exact;
 mod inference;
-mod ordered;
 mod reads;
 mod rows;
 mod streams;

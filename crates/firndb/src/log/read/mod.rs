@@ -3,5 +3,4 @@
 pub(crate) mod get;
 pub(crate) mod snapshot;
 pub(crate) mod scan;
-pub(crate) mod range;
 pub(crate) mod scan_from;

@@ -16,13 +16,11 @@ pub(crate) enum Task {
     Seal,
     /// Compacts.
     Compact,
-    /// Writes and merges the key runs of an ordered store.
-    Order,
 }
 
 /// One signal per task.
 #[derive(Default)]
-pub(crate) struct Signals([Signal; 4]);
+pub(crate) struct Signals([Signal; 3]);
 
 #[derive(Default)]
 struct Signal {

@@ -36,9 +36,7 @@ pub(crate) fn append(
     need: Need,
 ) -> Result<RecordLocation> {
     let appended = shared.spend_reserve(need, || writer.append(frame));
-    let location = appended.map_err(|e| not_appended(shared, e, frame.length() as u64, need))?;
-    writer.note_key(frame, location);
-    Ok(location)
+    appended.map_err(|e| not_appended(shared, e, frame.length() as u64, need))
 }
 
 /// [`append`] for all records of a batch, or none.
@@ -50,10 +48,7 @@ pub(crate) fn append_all(
 ) -> Result<Vec<RecordLocation>> {
     let appended = shared.spend_reserve(need, || writer.append_all(frames));
     let bytes = || frames.iter().map(|frame| frame.length() as u64).sum();
-    let locations = appended.map_err(|e| not_appended(shared, e, bytes(), need))?;
-    let both = frames.iter().zip(&locations);
-    both.for_each(|(frame, &location)| writer.note_key(frame, location));
-    Ok(locations)
+    appended.map_err(|e| not_appended(shared, e, bytes(), need))
 }
 
 /// The error of records that were not appended. Unless the disk is full, the content of the file is
@@ -127,7 +122,6 @@ pub(crate) fn roll(
     let mut table = (**table).clone();
     table.put(slot, Arc::clone(&segment));
     shared.lookup.segments.store(Arc::new(table));
-    writer.tail = shared.order.as_ref().map(|order| order.begin(&segment));
     shared.backpressure.full.store(writer.segment.number, Ordering::Relaxed);
     writer.unsynced.push(std::mem::replace(&mut writer.segment, segment));
     writer.active = file;
@@ -203,7 +197,6 @@ pub(crate) fn resume(
         active,
         slots: start.slots,
         segment,
-        tail: None,
         index,
         next_number: start.next_number,
         spare: None,
@@ -287,7 +280,6 @@ fn write_head(
     link: &Link,
 ) -> Result<()> {
     let capacity = file.room() as u64;
-    let (store, is_ordered) = (shared.dir.store, shared.order.is_some());
-    let header = SegmentHeader { store, number, capacity, alignment_log2, is_ordered };
+    let header = SegmentHeader { store: shared.dir.store, number, capacity, alignment_log2 };
     file.append(&[&encode_head(&header, link)])
 }

@@ -256,8 +256,7 @@ impl<'a> Unsorted<'a> {
     }
 }
 
-/// The error of a key that was added twice.
-pub(crate) fn duplicate(key: &[u8], origins: [u64; 2], name: &dyn Fn(u64) -> String) -> Error {
+fn duplicate(key: &[u8], origins: [u64; 2], name: &dyn Fn(u64) -> String) -> Error {
     let shown = key[..key.len().min(80)].escape_ascii();
     let [first, second] = origins.map(name);
     Error::invalid(format!(

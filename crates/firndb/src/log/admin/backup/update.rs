@@ -97,8 +97,7 @@ fn seal_for_backup(shared: &Shared) -> Result<SealedSegments> {
     let live_bytes = segments.iter().map(|s| s.live.load(Ordering::Relaxed)).sum();
     let least = SEGMENT_SMALL.min(shared.options.segment_bytes);
     let (store, source) = (shared.dir.store, position);
-    let is_ordered = shared.order.is_some();
-    Ok(SealedSegments { store, own, source, members, live_bytes, least, is_ordered })
+    Ok(SealedSegments { store, own, source, members, live_bytes, least })
 }
 
 /// A backup in progress.
