@@ -73,7 +73,7 @@ fn failed_commands_leave_no_store() {
     for (line, code) in [
         ("log load new missing.csv", 3),
         ("log load new bad.csv --key id", 2),
-        ("log load new bad.parquet --key id", 2),
+        ("log load new bad.parquet --key id", 6),
         ("log load new long.txt", 2),
         ("log put new k --value-file missing", 3),
         ("log restore missing -o new", 3),
@@ -81,7 +81,7 @@ fn failed_commands_leave_no_store() {
         ("log import missing -o new", 3),
         ("log freeze missing -o new", 3),
         ("search build missing.csv -o new", 3),
-        ("search build bad.parquet -o new", 2),
+        ("search build bad.parquet -o new", 6),
         ("search build bad.csv -o new --schema bad.toml", 2),
         ("table build missing.csv -o new", 3),
         ("table build bad.csv --key id -o new", 2),
