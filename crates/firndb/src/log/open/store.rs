@@ -118,8 +118,8 @@ impl LogStore {
         }
     }
 
-    /// The state of a store that is open for writing. A get on a handle that was opened for writing
-    /// reads the first field only.
+    /// The state of a store that is open for writing; `None` if it is open for reading only. In a
+    /// handle that was opened for writing, the first field has it, so gets load nothing else.
     #[inline]
     fn open_for_writing(&self) -> Option<&Arc<Shared>> {
         self.writable.as_ref().or_else(|| self.handle.writable.get())
@@ -218,11 +218,13 @@ impl LogStore {
     ///
     /// Takes the lock, refreshes, opens the segments that are not sealed, and begins a new one. The
     /// time does not depend on the number of keys: some milliseconds if little was written since
-    /// the last refresh, and three syncs of the disk if the writer left files to be removed. Where
-    /// a refresh opens the store again, this takes as long as [`LogStore::open`], with a second
-    /// index in memory meanwhile: if much was written since, if there is a snapshot and anything
-    /// was written, and with [`Access::Buffered`](crate::log::Access::Buffered). The same holds on
-    /// a full disk and in a backup.
+    /// the last refresh, and three syncs of the disk if the writer left files to be removed.
+    ///
+    /// In some cases this opens the store again: it then takes as long as [`LogStore::open`], and
+    /// memory for both the old and the new index. These are the cases in which a refresh does the
+    /// same (much was written since the last one, anything was written while a snapshot exists, or
+    /// the access is [`Access::Buffered`](crate::log::Access::Buffered)), a full disk, and a
+    /// backup.
     ///
     /// Errors: `Locked` if another process or handle has the store open for writing; `Failed` if
     /// the store was closed, and in a forked child; otherwise those of [`LogStore::open`]. After an
