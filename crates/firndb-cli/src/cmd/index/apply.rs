@@ -34,8 +34,8 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "COLUMN,...")]
     #[arg(required_unless_present = "row_number")]
     key: Vec<String>,
-    /// Use the number of a row as its key, from 1 and over all inputs. A row before others gives
-    /// these other keys, so this suits feeds that grow at their end.
+    /// Use the number of a row as its key, counted from 1 over all inputs. Inserting a row changes
+    /// the keys of all rows after it, so use this for feeds that grow at their end.
     #[arg(long, conflicts_with_all = ["key", "update", "delete"])]
     row_number: bool,
     /// The rows are single changes: other documents stay.
