@@ -2,9 +2,9 @@
 //!
 //! All instrumentation flags exist in stable Rust, except for the address sanitizer:
 //! `RUSTC_BOOTSTRAP=1` makes the stable compiler accept it. All files are in `target/fuzz/`: the
-//! build, `seeds/TARGET` (copies of golden files, and of `fuzz/regressions/TARGET`),
-//! `corpus/TARGET` (inputs that reached new code; later runs continue from it) and `artifacts/`
-//! (failing inputs).
+//! build, `seeds/TARGET` (copies of golden files, of `fuzz/seeds/TARGET`, which other programs
+//! wrote, and of `fuzz/regressions/TARGET`), `corpus/TARGET` (inputs that reached new code; later
+//! runs continue from it) and `artifacts/` (failing inputs).
 
 use crate::tools::{self, Tool};
 use crate::{Outcome, cargo, finish, root, shown};
@@ -225,9 +225,11 @@ fn seeds(target: &str) -> Result<PathBuf, String> {
     for (folder, end) in places {
         copy(&golden.join(folder), end, &folder.replace('/', "-"), &to)?;
     }
-    let regressions = root().join("fuzz/regressions").join(target);
-    if regressions.is_dir() {
-        copy(&regressions, "", "regression", &to)?;
+    for kind in ["seeds", "regressions"] {
+        let from = root().join("fuzz").join(kind).join(target);
+        if from.is_dir() {
+            copy(&from, "", kind, &to)?;
+        }
     }
     if target == "request" {
         for (n, request) in REQUESTS.iter().enumerate() {

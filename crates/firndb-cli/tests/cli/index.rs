@@ -132,7 +132,7 @@ fn mistakes_are_reported_and_change_nothing() {
     sandbox.firn("index init x --schema schema.toml").fails(4, "there is an index already");
     sandbox.firn("index init y --schema schema.toml --partition-by nowhere").fails(2, "`nowhere`");
     sandbox.firn("index init y --schema schema.toml --partitions 0").fails(2, "choose 1 to 32000");
-    sandbox.firn("index apply x main data.csv").fails(2, "--key");
+    sandbox.firn("index apply x main data.csv").fails(2, "<--key <COLUMN,...>|--row-number>");
     sandbox
         .firn("index apply x main data.csv --key idd")
         .fails(2, "data.csv:2: column `idd` of the key");

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 /// remove more than half of the source's documents and more than 100, or if rows of it were skipped
 /// and it would remove any: --max-removed or --allow-removals allow it.
 #[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("key of a row").required(true)))]
 pub struct Args {
     /// Directory of the index.
     dir: PathBuf,
@@ -31,12 +32,11 @@ pub struct Args {
     #[command(flatten)]
     rows: RowArgs,
     /// Columns whose values are the key of a row; required without --row-number.
-    #[arg(long, value_delimiter = ',', value_name = "COLUMN,...")]
-    #[arg(required_unless_present = "row_number")]
+    #[arg(long, value_delimiter = ',', value_name = "COLUMN,...", group = "key of a row")]
     key: Vec<String>,
     /// Use the number of a row as its key, counted from 1 over all inputs. Inserting a row changes
     /// the keys of all rows after it, so use this for feeds that grow at their end.
-    #[arg(long, conflicts_with_all = ["key", "update", "delete"])]
+    #[arg(long, conflicts_with_all = ["update", "delete"], group = "key of a row")]
     row_number: bool,
     /// The rows are single changes: other documents stay.
     #[arg(long)]
