@@ -33,7 +33,7 @@ usage: cargo xtask VERB
   tidy                   the rules of this repository, checked over all files that git tracks
   licences               every dependency has an accepted licence
   cross                  type-checks the other supported targets that are installed
-  bench search|table|log|limits|index|swaps|serve|python|java [--peers a,b] [ARGS]
+  bench search|table|log|limits|ordered|index|swaps|serve|python|java [--peers a,b] [ARGS]
                          the benchmarks, in release mode
 ";
 

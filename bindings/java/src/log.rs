@@ -335,6 +335,9 @@ fn numbers(stats: &Stats) -> Vec<jlong> {
         stats.held_bytes,
         stats.live_bytes,
         stats.index_bytes,
+        stats.key_runs,
+        stats.key_run_bytes,
+        stats.tail_bytes,
         stats.puts,
         stats.deletes,
         stats.user_bytes,
@@ -357,6 +360,7 @@ fn numbers(stats: &Stats) -> Vec<jlong> {
     let mut numbers: Vec<jlong> = counts.map(long).into();
     numbers.extend([
         mode,
+        jlong::from(stats.is_ordered),
         jlong::from(stats.is_compacting),
         real(stats.compaction_seconds),
         real(recovery.seconds),

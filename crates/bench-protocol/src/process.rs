@@ -8,12 +8,22 @@ use std::time::Duration;
 
 /// CPU time of all threads of this process so far, user and system, to the nearest 10 ms.
 pub fn cpu_time() -> Duration {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name in parentheses may contain any character; after it, utime and stime are the 12th and
-    // 13th fields.
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks: u64 = fields.split_whitespace().skip(11).take(2).flat_map(str::parse::<u64>).sum();
+    // utime and stime.
+    let ticks: u64 = stat().iter().skip(11).take(2).sum();
     Duration::from_millis(ticks * 10)
+}
+
+/// Page faults of this process so far that waited for a read from disk.
+pub fn major_faults() -> u64 {
+    stat().get(9).copied().unwrap_or(0)
+}
+
+/// The fields of `/proc/self/stat` after the name in parentheses, which may contain any character.
+/// What is no number is 0.
+fn stat() -> Vec<u64> {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    fields.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect()
 }
 
 /// CPU time of this thread so far.

@@ -4,9 +4,11 @@ use clap::{Args, Parser, Subcommand};
 use firndb_bench::bindings::page::Read;
 use firndb_bench::bindings::{self, java, python};
 use firndb_bench::child::Launcher;
+use firndb_bench::ordered::{self, Part};
 use firndb_bench::outputs::{self, Outputs};
 use firndb_bench::peers::Peers;
-use firndb_bench::{chart, index, log, machine, search, serve, table, units};
+use firndb_bench::scale::report::Outcome;
+use firndb_bench::{chart, index, log, machine, scale, search, serve, table, units};
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::log::Workload as LogWorkload;
 use firndb_bench_protocol::table::Workload;
@@ -29,8 +31,10 @@ enum Command {
     Table(Table),
     /// LogStore: puts, updates and gets of random keys.
     Log(Log),
-    /// LogStore: one large store, compared with its limits.
+    /// LogStore: one large store, compared with its limits; with `--keys`, one of any size.
     Limits(Limits),
+    /// Ordered log stores and tables: puts, scans of a prefix and of all records.
+    Ordered(Ordered),
     /// Indexer: latency of changes, and their effect on concurrent queries.
     Index(Index),
     /// Catalog: query latency while a reader switches to new versions.
@@ -176,12 +180,51 @@ struct Limits {
     /// Records of 100 bytes.
     #[arg(long, default_value_t = 20_000_000)]
     records: u64,
+    /// Instead: a store with this many keys of 8 bytes, a billion for example. Memory per key,
+    /// longest put, reads per get, openings after a close and a kill, compared with bounds and
+    /// formulas. Skipped if disk or memory do not suffice.
+    #[arg(long, conflicts_with_all = ["records", "sync_seconds"])]
+    keys: Option<u64>,
+    /// Bytes of a value of `--keys`, at least 16.
+    #[arg(long, default_value_t = 16, requires = "keys")]
+    value: usize,
+    /// Write the figures of `--keys` to this file as JSON.
+    #[arg(long, requires = "keys")]
+    json: Option<PathBuf>,
     /// Seconds of updates before the process is killed.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
     /// Seconds of each of the six measurements of synced puts.
     #[arg(long, default_value_t = 5)]
     sync_seconds: u64,
+}
+
+#[derive(Args)]
+struct Ordered {
+    /// Records, a hundred per prefix.
+    #[arg(long, default_value_t = 5_000_000)]
+    records: u64,
+    /// Parts to run.
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_value = "log,table")]
+    parts: Vec<Part>,
+    /// Peers to compare FirnDB with; `none` for none.
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values = ordered::PEERS)]
+    peers: Vec<String>,
+    /// Install the Debian packages that the peers need, with apt-get.
+    #[arg(long)]
+    install: bool,
+    /// Rounds, in each of which every engine fills a store and builds a table.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Milliseconds per measurement of scans of prefixes.
+    #[arg(long, default_value_t = 1000)]
+    budget: u64,
+    /// Write the figures to this file as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Write a page with the figures to this file, as Markdown.
+    #[arg(long)]
+    markdown: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -310,6 +353,7 @@ fn main() -> Result<()> {
         Command::Table(table) => run_table(&table),
         Command::Log(log) => run_log(&log),
         Command::Limits(options) => run_limits(&options),
+        Command::Ordered(options) => run_ordered(&options),
         Command::Index(options) => run_index(&options),
         Command::Swaps(options) => run_swaps(&options),
         Command::Serve(options) => run_serve(&options),
@@ -345,6 +389,11 @@ fn serve(bench: &str, name: &str) -> Result<()> {
         ("table", _) => {
             protocol::table::serve(&table::ours::Ours::parse(name).ok_or_else(unknown)?)
         }
+        ("ordered-log", _) => {
+            protocol::ordered::serve(&ordered::ours::Log::parse(name).ok_or_else(unknown)?)
+        }
+        ("ordered-table", "firndb") => protocol::ordered::serve_tables(&ordered::ours::Tables),
+        ("scale", _) => scale::engine::serve(),
         ("log", "firndb") => protocol::log::serve(&log::ours::Ours),
         _ => Err(unknown().into()),
     }
@@ -417,6 +466,9 @@ fn run_log(options: &Log) -> Result<()> {
 }
 
 fn run_limits(options: &Limits) -> Result<()> {
+    if let Some(keys) = options.keys {
+        return run_scale(options, keys);
+    }
     let report = log::limits::run(&log::limits::Options {
         program: std::env::current_exe()?,
         dir: target()?.join("bench").join("log-limits"),
@@ -426,6 +478,56 @@ fn run_limits(options: &Limits) -> Result<()> {
     })?;
     println!("{report}");
     Ok(())
+}
+
+fn run_scale(options: &Limits, keys: u64) -> Result<()> {
+    if keys == 0 || options.value < scale::engine::VALUE_LEAST {
+        return Err("give at least one key, and values of at least 16 bytes".into());
+    }
+    options.json.iter().try_for_each(outputs::prepare)?;
+    let outcome = scale::runner::run(&scale::runner::Options {
+        program: std::env::current_exe()?,
+        dir: target()?.join("bench").join(format!("scale-{keys}-{}", options.value)),
+        shape: scale::formulas::Shape { keys, value: options.value },
+        seconds: options.seconds,
+        millis: 5000,
+    })?;
+    match outcome {
+        Outcome::Skipped(reason) => println!("skipped: bench limits --keys {keys}: {reason}"),
+        Outcome::Measured(report) => {
+            println!("{}", report.text());
+            let json = format!("{:#}\n", report.json());
+            options.json.iter().try_for_each(|path| outputs::write(path, &json))?;
+        }
+    }
+    Ok(())
+}
+
+fn run_ordered(options: &Ordered) -> Result<()> {
+    [&options.json, &options.markdown].into_iter().flatten().try_for_each(outputs::prepare)?;
+    let (mut parts, mut dir) = (Vec::new(), target()?.join("bench"));
+    for &part in &options.parts {
+        let ours: Vec<String> = part.ours().iter().map(|name| name.to_string()).collect();
+        let (place, mut engines) =
+            engines(part.argument(), &ours, &options.peers, options.install)?;
+        for peer in engines.iter_mut().filter(|engine| units::is_peer(&engine.name)) {
+            peer.arguments.push(part.argument().into());
+        }
+        dir = place;
+        parts.push((part, engines));
+    }
+    let report = ordered::runner::run(&ordered::runner::Options {
+        dir,
+        records: ordered::runner::records(options.records),
+        rounds: options.rounds,
+        millis: options.budget,
+        parts,
+    })?;
+    let page = ordered::markdown::page(&report);
+    println!("{page}");
+    options.markdown.iter().try_for_each(|path| outputs::write(path, &page))?;
+    let json = format!("{:#}\n", report.json());
+    options.json.iter().try_for_each(|path| outputs::write(path, &json))
 }
 
 fn run_index(options: &Index) -> Result<()> {

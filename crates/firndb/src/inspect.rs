@@ -25,7 +25,7 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
     let (file, kind) = open(path)?;
     let mut seen = Inspection {
         kind: kind.name().to_string(),
-        version: kind.version(),
+        version: file.version(),
         bytes: file.len(),
         content: format!("{:032x}", file.content()),
         ..Inspection::default()
@@ -35,7 +35,9 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
         Kind::PartitionSet => inspect::describe_set(&file, &mut seen),
         Kind::Table => table::admin::inspect::describe(path, &mut seen),
         // Only the sections: their meaning depends on the segments in the same directory.
-        Kind::LogHint | Kind::LogCheckpoint | Kind::LogEnd | Kind::LogBackup => Ok(()),
+        Kind::LogHint | Kind::LogCheckpoint | Kind::LogEnd | Kind::LogBackup | Kind::LogKeyRun => {
+            Ok(())
+        }
         Kind::ApproximateTable => table::admin::inspect::describe_approximate(path, &mut seen),
     };
     described.map_err(|e| e.in_file(path))?;
@@ -130,9 +132,11 @@ fn verify_any(path: &Path, progress: &mut dyn FnMut(&Path, u64)) -> Result<Verif
             Kind::Partition => inspect::verify_partition(path)?,
             Kind::PartitionSet => inspect::verify_members(&file, path).map(|()| 0)?,
             Kind::Table => Table::open_with(path, Access::Map)?.verify()?.records,
-            Kind::LogHint | Kind::LogCheckpoint | Kind::LogEnd | Kind::LogBackup => {
-                file.verify().map(|()| 0)?
-            }
+            Kind::LogHint
+            | Kind::LogCheckpoint
+            | Kind::LogEnd
+            | Kind::LogBackup
+            | Kind::LogKeyRun => file.verify().map(|()| 0)?,
             Kind::ApproximateTable => {
                 ApproximateTable::open_with(path, Access::Map)?.verify()?.records
             }

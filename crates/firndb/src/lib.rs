@@ -153,6 +153,7 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 
+pub use bytes::key_range::KeyRange;
 pub use bytes::metric::{Metric, MetricKind};
 pub use error::{Error, ErrorKind, Result};
 pub use inspect::{

@@ -1,6 +1,7 @@
 //! LMDB as a peer, through heed: a mapped B+ tree, filled in key order so that its pages are full.
 
 mod log;
+mod ordered;
 
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::table::{Engine, Handle, Key, Records, Store, serve};
@@ -11,6 +12,8 @@ use std::path::Path;
 fn main() -> Result<()> {
     match std::env::args().nth(1).as_deref() {
         Some("log") => firndb_bench_protocol::log::serve(&log::LmdbLog),
+        Some("ordered-log") => firndb_bench_protocol::ordered::serve(&ordered::LmdbLog),
+        Some("ordered-table") => firndb_bench_protocol::ordered::serve_tables(&ordered::LmdbTable),
         _ => serve(&Lmdb),
     }
 }
@@ -22,9 +25,9 @@ const MAP: usize = 64 << 30;
 /// Records per transaction: dirty pages stay in memory until it ends.
 const BATCH: u64 = 1_000_000;
 
-fn environment(dir: &Path, flags: EnvFlags) -> Result<Env<WithoutTls>> {
+fn environment(dir: &Path, flags: EnvFlags, size: usize) -> Result<Env<WithoutTls>> {
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
-    options.map_size(MAP);
+    options.map_size(size);
     // SAFETY: no other process changes the files, and they are not opened a second time.
     Ok(unsafe { options.flags(flags).open(dir)? })
 }
@@ -38,7 +41,7 @@ impl Engine for Lmdb {
     }
 
     fn build(&self, records: &Records, dir: &Path) -> Result<()> {
-        let env = environment(dir, EnvFlags::NO_SYNC)?;
+        let env = environment(dir, EnvFlags::NO_SYNC, MAP)?;
         let data: Database<Bytes, Bytes> = env
             .create_databases_and_commit(env.write_txn()?, |opener, txn| {
                 opener.create_database(txn, None).map(CommitOrAbort::<_, ()>::Commit)
@@ -62,7 +65,7 @@ impl Engine for Lmdb {
 
     fn open(&self, _: &Records, dir: &Path) -> Result<Opened> {
         // Read-ahead does not help random gets.
-        let env = environment(dir, EnvFlags::READ_ONLY | EnvFlags::NO_READ_AHEAD)?;
+        let env = environment(dir, EnvFlags::READ_ONLY | EnvFlags::NO_READ_AHEAD, MAP)?;
         Ok(Opened { env })
     }
 }

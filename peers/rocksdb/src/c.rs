@@ -12,7 +12,7 @@ macro_rules! opaque {
 }
 
 opaque!(WriteOptions Db Options TableOptions Filter Cache ReadOptions EnvOptions Writer IngestOptions Pinned
-        Family);
+        Family Iter SliceTransform);
 
 unsafe extern "C" {
     pub fn rocksdb_options_create() -> *mut Options;
@@ -140,6 +140,27 @@ unsafe extern "C" {
     /// Returns a zero-terminated string that the caller frees, or null.
     pub fn rocksdb_property_value(db: *mut Db, name: *const c_char) -> *mut c_char;
     pub fn rocksdb_free(memory: *mut c_void);
+    /// Returns 0 if there is such a property.
+    pub fn rocksdb_property_int(db: *mut Db, name: *const c_char, value: *mut u64) -> c_int;
+    pub fn rocksdb_options_set_prefix_extractor(
+        options: *mut Options,
+        transform: *mut SliceTransform,
+    );
+    pub fn rocksdb_slicetransform_create_fixed_prefix(length: usize) -> *mut SliceTransform;
+    pub fn rocksdb_readoptions_set_prefix_same_as_start(options: *mut ReadOptions, on: c_uchar);
+    pub fn rocksdb_readoptions_set_total_order_seek(options: *mut ReadOptions, on: c_uchar);
+    pub fn rocksdb_create_iterator(db: *mut Db, options: *const ReadOptions) -> *mut Iter;
+    pub fn rocksdb_iter_destroy(iter: *mut Iter);
+    pub fn rocksdb_iter_valid(iter: *const Iter) -> c_uchar;
+    pub fn rocksdb_iter_seek_to_first(iter: *mut Iter);
+    pub fn rocksdb_iter_seek_to_last(iter: *mut Iter);
+    pub fn rocksdb_iter_seek(iter: *mut Iter, key: *const c_char, length: usize);
+    pub fn rocksdb_iter_seek_for_prev(iter: *mut Iter, key: *const c_char, length: usize);
+    pub fn rocksdb_iter_next(iter: *mut Iter);
+    pub fn rocksdb_iter_prev(iter: *mut Iter);
+    pub fn rocksdb_iter_key(iter: *const Iter, length: *mut usize) -> *const c_char;
+    pub fn rocksdb_iter_value(iter: *const Iter, length: *mut usize) -> *const c_char;
+    pub fn rocksdb_iter_get_error(iter: *const Iter, error: *mut *mut c_char);
 }
 
 /// Calls a function with an out parameter for its error message.

@@ -2,10 +2,11 @@
 //! filter, a hash index in every block, opened read-only.
 //!
 //! The argument `zstd` compresses blocks with a trained dictionary; `log` selects the benchmark of
-//! records that change.
+//! records that change, `ordered-log` and `ordered-table` those of ranges of keys.
 
 mod c;
 mod log;
+mod ordered;
 
 use c::*;
 use firndb_bench_protocol::Result;
@@ -15,10 +16,13 @@ use std::path::Path;
 use std::ptr::null_mut;
 
 fn main() -> Result<()> {
-    if std::env::args().any(|argument| argument == "log") {
-        return firndb_bench_protocol::log::serve(&log::RocksLog);
+    use firndb_bench_protocol as protocol;
+    match std::env::args().nth(1).as_deref() {
+        Some("log") => protocol::log::serve(&log::RocksLog),
+        Some("ordered-log") => protocol::ordered::serve(&ordered::RocksLog),
+        Some("ordered-table") => protocol::ordered::serve_tables(&ordered::RocksTable),
+        name => serve(&Rocks { zstd: name == Some("zstd") }),
     }
-    serve(&Rocks { zstd: std::env::args().any(|argument| argument == "zstd") })
 }
 
 struct Rocks {
@@ -77,45 +81,39 @@ impl Engine for Rocks {
         let options = self.options();
         let mut sorted = Sorted::new(options, dir);
         records.each_sorted(|key, value| sorted.put(key, value))?;
-        sorted.finish()?;
-        let name = path(&dir.join("db"))?;
-        let files: Vec<*const c_char> = sorted.files.iter().map(|file| file.as_ptr()).collect();
-        // SAFETY: the strings outlive the calls; the database is closed at the end.
-        unsafe {
-            let db = checked(|error| rocksdb_open(options, name.as_ptr(), error))?;
-            let ingest = rocksdb_ingestexternalfileoptions_create();
-            rocksdb_ingestexternalfileoptions_set_move_files(ingest, 1);
-            checked(|error| {
-                rocksdb_ingest_external_file(db, files.as_ptr(), files.len(), ingest, error);
-            })?;
-            rocksdb_close(db);
-        }
-        Ok(())
+        sorted.ingest()
     }
 
     fn open(&self, _: &Records, dir: &Path) -> Result<Opened> {
         let options = self.options();
-        let (name, default) = (path(&dir.join("db"))?, c"default".as_ptr());
-        let (mut family, each) = (null_mut(), options.cast_const());
-        // SAFETY: the strings outlive the call, which fills in `family`.
+        let (db, family) = open_read_only(options, dir)?;
+        // SAFETY: a plain call on an object that was just created.
         unsafe {
-            let db = checked(|error| {
-                rocksdb_open_for_read_only_column_families(
-                    options,
-                    name.as_ptr(),
-                    1,
-                    &default,
-                    &each,
-                    &mut family,
-                    0,
-                    error,
-                )
-            })?;
             let read = rocksdb_readoptions_create();
             rocksdb_readoptions_set_verify_checksums(read, u8::from(self.zstd));
             Ok(Opened { db, family, read })
         }
     }
+}
+
+/// Opens the database below `dir`.
+fn open_read_only(options: *mut Options, dir: &Path) -> Result<(*mut Db, *mut Family)> {
+    let (name, default) = (path(&dir.join("db"))?, c"default".as_ptr());
+    let (mut family, each) = (null_mut(), options.cast_const());
+    // SAFETY: the strings outlive the call, which fills in `family`.
+    let db = checked(|error| unsafe {
+        rocksdb_open_for_read_only_column_families(
+            options,
+            name.as_ptr(),
+            1,
+            &default,
+            &each,
+            &mut family,
+            0,
+            error,
+        )
+    })?;
+    Ok((db, family))
 }
 
 /// Writes sorted files.
@@ -131,7 +129,7 @@ impl Sorted<'_> {
         Sorted { options, dir, files: Vec::new(), open: None }
     }
 
-    fn put(&mut self, key: &Key, value: &[u8]) -> Result<()> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let (writer, bytes) = match self.open {
             Some(open) => open,
             None => (self.start()?, 0),
@@ -164,6 +162,24 @@ impl Sorted<'_> {
                 checked(|error| rocksdb_sstfilewriter_finish(writer, error))?;
                 rocksdb_sstfilewriter_destroy(writer);
             }
+        }
+        Ok(())
+    }
+
+    /// Moves the files into a new database.
+    fn ingest(mut self) -> Result<()> {
+        self.finish()?;
+        let name = path(&self.dir.join("db"))?;
+        let files: Vec<*const c_char> = self.files.iter().map(|file| file.as_ptr()).collect();
+        // SAFETY: the strings outlive the calls; the database is closed at the end.
+        unsafe {
+            let db = checked(|error| rocksdb_open(self.options, name.as_ptr(), error))?;
+            let ingest = rocksdb_ingestexternalfileoptions_create();
+            rocksdb_ingestexternalfileoptions_set_move_files(ingest, 1);
+            checked(|error| {
+                rocksdb_ingest_external_file(db, files.as_ptr(), files.len(), ingest, error);
+            })?;
+            rocksdb_close(db);
         }
         Ok(())
     }

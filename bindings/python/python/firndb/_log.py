@@ -44,6 +44,8 @@ class LogStore(  # type: ignore[misc]
         mode: "r" opens for reading only, "w" opens a store that exists, "c" creates it if there is
             none, "x" creates one that must not exist.
         decode: return keys and values as `str`.
+        ordered: create the store as an ordered one: `range` and `prefix` read keys in their order,
+            and iterations go in that order. A store that exists keeps its kind.
         durability: when a write returns: "os", once it survives a crash of the process, or "sync",
             once it survives power loss.
         access: how records are read: "map", through memory maps, or "buffered", with a read for
@@ -82,8 +84,8 @@ class LogStore(  # type: ignore[misc]
         return RecordValuesView(self)
 
     def items(self) -> RecordItemsView:
-        """A set-like view of the pairs of key and value, in no particular order. An iteration shows
-        the store as it was at its beginning."""
+        """A set-like view of the pairs of key and value, in the order of the keys if the store is
+        ordered. An iteration shows the store as it was at its beginning."""
         return RecordItemsView(self)
 
     def put_many(
@@ -413,6 +415,14 @@ class LogStats(Stats):
     """How records are appended: "Map" or "Write"."""
     index_bytes: int
     """Bytes of memory of the index."""
+    is_ordered: bool
+    """Whether the store is ordered."""
+    key_runs: int
+    """Files with the sorted keys of an ordered store."""
+    key_run_bytes: int
+    """Bytes of these files, in addition to `disk_bytes`."""
+    tail_bytes: int
+    """Bytes of memory for sorted keys that are not in such a file yet."""
     puts: int
     """Puts."""
     deletes: int

@@ -2,7 +2,7 @@
 
 use crate::bytes::Form;
 use crate::error::Result;
-use firndb::log::Iter;
+use firndb::log::{Iter, Range};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -29,13 +29,19 @@ pub struct RecordIter {
     form: Form,
 }
 
+/// Records in the order of the log or of their keys.
+pub enum Records {
+    InLog(Iter<'static>),
+    InOrder(Range<'static>),
+}
+
 struct State {
-    records: Iter<'static>,
+    records: Records,
     ready: VecDeque<(Vec<u8>, Vec<u8>)>,
 }
 
 impl RecordIter {
-    pub fn new(records: Iter<'static>, part: Part, form: Form) -> RecordIter {
+    pub fn new(records: Records, part: Part, form: Form) -> RecordIter {
         RecordIter { state: Mutex::new(State { records, ready: VecDeque::new() }), part, form }
     }
 }
@@ -91,11 +97,15 @@ impl State {
     fn fill(&mut self, part: Part) -> firndb::Result<()> {
         let (mut bytes, ready) = (0, &mut self.ready);
         while ready.len() < RECORDS && bytes < BYTES {
-            let read = self.records.next_with(|key, value| {
+            let take = |key: &[u8], value: &[u8]| {
                 let value = if part == Part::Keys { Vec::new() } else { value.to_vec() };
                 bytes += key.len() + value.len();
                 ready.push_back((key.to_vec(), value));
-            });
+            };
+            let read = match &mut self.records {
+                Records::InLog(records) => records.next_with(take),
+                Records::InOrder(records) => records.next_with(take),
+            };
             match read {
                 Some(read) => read?,
                 None => break,

@@ -1,11 +1,14 @@
 //! Options of a store and of a write, from the arguments of Python.
 
+use crate::bytes::to_bytes;
 use crate::error::Result;
+use firndb::KeyRange;
 use firndb::log::{Access, Durability, Expiry, Options, WriteOptions};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
+use std::ops;
 use std::time::Duration;
 
 /// What `mode` says.
@@ -43,6 +46,20 @@ pub fn of_access(access: &str) -> PyResult<Access> {
             "access is {access:?}; give 'map' (through memory maps) or 'buffered' (with reads)"
         ))),
     }
+}
+
+/// The keys from `start` on and before `end`; `None` is no bound.
+pub fn key_range(
+    start: Option<Bound<'_, PyAny>>,
+    end: Option<Bound<'_, PyAny>>,
+) -> Result<KeyRange> {
+    let all = || ops::Bound::<Vec<u8>>::Unbounded;
+    let start = start.map(|key| to_bytes(&key).map(|key| key.to_vec())).transpose()?;
+    let end = end.map(|key| to_bytes(&key).map(|key| key.to_vec())).transpose()?;
+    Ok(KeyRange::new(
+        start.map_or_else(all, ops::Bound::Included),
+        end.map_or_else(all, ops::Bound::Excluded),
+    ))
 }
 
 /// The arguments `ttl`, `expiry` and `sync` of a write.

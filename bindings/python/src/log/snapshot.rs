@@ -8,9 +8,10 @@ use crate::bytes::{Form, to_bytes};
 use crate::error::Result;
 use crate::gil::detached;
 use crate::handle::Handle;
-use crate::log::iter::{Part, RecordIter};
-use crate::log::options::datetime;
+use crate::log::iter::{Part, RecordIter, Records};
+use crate::log::options::{datetime, key_range};
 use crate::log::store::{LogStore, absent, give_many};
+use firndb::KeyRange;
 use firndb::log;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -109,6 +110,30 @@ impl Snapshot {
         self.records(Part::Items)
     }
 
+    /// The items whose keys are not before `start` and before `end`, in the order of the keys: see
+    /// `LogStore.range`.
+    #[pyo3(signature = (start = None, end = None, *, reverse = false))]
+    fn range(
+        &self,
+        py: Python<'_>,
+        start: Option<Bound<'_, PyAny>>,
+        end: Option<Bound<'_, PyAny>>,
+        reverse: bool,
+    ) -> Result<RecordIter> {
+        self.in_order(py, key_range(start, end)?, reverse)
+    }
+
+    /// The items whose keys begin with `prefix`: see `LogStore.prefix`.
+    #[pyo3(signature = (prefix, *, reverse = false))]
+    fn prefix(
+        &self,
+        py: Python<'_>,
+        prefix: &Bound<'_, PyAny>,
+        reverse: bool,
+    ) -> Result<RecordIter> {
+        self.in_order(py, KeyRange::prefix(to_bytes(prefix)?), reverse)
+    }
+
     /// The records as a stream of Arrow record batches with the columns `key`, `value` and
     /// `expires_at`, as they were when the stream was made. Every call begins a new stream.
     /// `requested_schema` is ignored, as the interface allows.
@@ -161,7 +186,21 @@ impl Snapshot {
     }
 
     fn records(&self, part: Part) -> Result<RecordIter> {
-        Ok(RecordIter::new(self.iter()?, part, self.form))
+        let records = match self.view.with(|view| Ok(view.is_ordered()))? {
+            true => Records::InOrder(self.view.get()?.range_shared(KeyRange::from(..))?),
+            false => Records::InLog(self.iter()?),
+        };
+        Ok(RecordIter::new(records, part, self.form))
+    }
+
+    /// The items of a range, in the order of their keys.
+    fn in_order(&self, py: Python<'_>, range: KeyRange, reverse: bool) -> Result<RecordIter> {
+        let view = self.view.get()?;
+        let records = detached(py, || {
+            let records = view.range_shared(range)?;
+            Ok(if reverse { records.reversed() } else { records })
+        })?;
+        Ok(RecordIter::new(Records::InOrder(records), Part::Items, self.form))
     }
 
     /// A read of one record: without the GIL if it is a call of the operating system.

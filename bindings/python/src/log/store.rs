@@ -9,11 +9,12 @@ use crate::error::{Failure, Result};
 use crate::gil::detached;
 use crate::handle::Handle;
 use crate::log::batch::Batch;
-use crate::log::iter::{Part, RecordIter};
+use crate::log::iter::{Part, RecordIter, Records};
 use crate::log::options::{self, WriteArgs, datetime};
 use crate::log::update;
 use crate::log::{admin, pairs};
 use crate::progress::Reporter;
+use firndb::KeyRange;
 use firndb::log::{self, Access, Durability, WriteOptions};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
@@ -44,7 +45,7 @@ pub struct LogStore {
 impl LogStore {
     #[new]
     #[pyo3(signature = (
-        path, mode = "c", *, decode = false, durability = "os", access = "map",
+        path, mode = "c", *, decode = false, ordered = false, durability = "os", access = "map",
         segment_bytes = None, compaction_threshold = None, compaction_rate = None,
         checkpoint_bytes = None, background = true
     ))]
@@ -54,6 +55,7 @@ impl LogStore {
         path: PathBuf,
         mode: &str,
         decode: bool,
+        ordered: bool,
         durability: &str,
         access: &str,
         segment_bytes: Option<u64>,
@@ -65,7 +67,7 @@ impl LogStore {
         let (durability, access) =
             (options::of_durability(durability)?, options::of_access(access)?);
         let mut options = options::of_mode(mode)?.durability(durability).access(access);
-        options = options.background(background);
+        options = options.background(background).ordered(ordered);
         if let Some(bytes) = segment_bytes {
             options = options.segment_bytes(bytes);
         }
@@ -190,6 +192,50 @@ impl LogStore {
 
     fn _iter_items(&self, py: Python<'_>) -> Result<RecordIter> {
         self.records(py, Part::Items)
+    }
+
+    /// The items whose keys are not before `start` and before `end`, in the order of the keys, as
+    /// they are now. The store must be ordered.
+    ///
+    /// Args:
+    ///     start: the first key; by default the first of the store.
+    ///     end: the key that ends the range, which is not part of it; by default none does.
+    ///     reverse: begin with the last key.
+    ///
+    /// >>> store = firndb.LogStore("words", ordered=True)
+    /// >>> store.put_many({"b": "2", "a": "1", "c": "3"})
+    /// 3
+    /// >>> list(store.range("b"))
+    /// [(b'b', b'2'), (b'c', b'3')]
+    /// >>> [key for key, _ in store.range(end="c", reverse=True)]
+    /// [b'b', b'a']
+    /// >>> store.close()
+    #[pyo3(signature = (start = None, end = None, *, reverse = false))]
+    fn range(
+        &self,
+        py: Python<'_>,
+        start: Option<Bound<'_, PyAny>>,
+        end: Option<Bound<'_, PyAny>>,
+        reverse: bool,
+    ) -> Result<RecordIter> {
+        self.in_order(py, options::key_range(start, end)?, reverse)
+    }
+
+    /// The items whose keys begin with `prefix`: see `range`.
+    ///
+    /// >>> with firndb.LogStore("orders", ordered=True) as store:
+    /// ...     store.put_many({"order/1": "a", "order/2": "b", "user/1": "c"})
+    /// ...     [key for key, _ in store.prefix("order/")]
+    /// 3
+    /// [b'order/1', b'order/2']
+    #[pyo3(signature = (prefix, *, reverse = false))]
+    fn prefix(
+        &self,
+        py: Python<'_>,
+        prefix: &Bound<'_, PyAny>,
+        reverse: bool,
+    ) -> Result<RecordIter> {
+        self.in_order(py, KeyRange::prefix(to_bytes(prefix)?), reverse)
     }
 
     /// Sets the value of a key, like `store[key] = value`, with options.
@@ -561,6 +607,12 @@ impl LogStore {
         self.is_read_only.load(Ordering::Relaxed)
     }
 
+    /// Whether the keys can be read in their order.
+    #[getter]
+    fn ordered(&self) -> Result<bool> {
+        self.store.with(|store| Ok(store.is_ordered()))
+    }
+
     /// Whether the store was closed.
     #[getter]
     fn closed(&self) -> bool {
@@ -666,7 +718,22 @@ impl LogStore {
     }
 
     fn records(&self, py: Python<'_>, part: Part) -> Result<RecordIter> {
-        Ok(RecordIter::new(self.iter(py)?, part, self.form))
+        if self.store.with(|store| Ok(store.is_ordered()))? {
+            let store = self.store.get()?;
+            let records = detached(py, || store.range(..))?;
+            return Ok(RecordIter::new(Records::InOrder(records), part, self.form));
+        }
+        Ok(RecordIter::new(Records::InLog(self.iter(py)?), part, self.form))
+    }
+
+    /// The items of a range, in the order of their keys.
+    fn in_order(&self, py: Python<'_>, range: KeyRange, reverse: bool) -> Result<RecordIter> {
+        let store = self.store.get()?;
+        let records = detached(py, || {
+            let records = store.range(range)?;
+            Ok(if reverse { records.reversed() } else { records })
+        })?;
+        Ok(RecordIter::new(Records::InOrder(records), Part::Items, self.form))
     }
 
     /// An error unless the store is open for writing: for calls that otherwise notice it late.

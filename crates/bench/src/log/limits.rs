@@ -7,6 +7,7 @@
 //!    that refreshes ten times per second. The reader is promoted. Several rounds.
 //! 4. One writer and sixteen writers put with `sync`, alternately.
 
+use super::noise::{Sleeper, stolen};
 use crate::units::time;
 use firndb::log::{LogStore, WriteOptions};
 use firndb_bench_protocol::Result;
@@ -16,9 +17,7 @@ use std::fmt::Write;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Parameters of a run.
@@ -225,43 +224,6 @@ fn promotion(options: &Options) -> Result<f64> {
     nanos.sort_by(f64::total_cmp);
     eprintln!("promotions in ms: {:?}", nanos.iter().map(|n| n / 1e6).collect::<Vec<_>>());
     Ok(nanos[PROMOTIONS / 2])
-}
-
-/// Nanoseconds of all processors that the hypervisor has taken away since boot, as far as the
-/// kernel knows: in ticks of 10 ms (proc_stat(5)).
-fn stolen() -> f64 {
-    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    let ticks = text.lines().next().and_then(|all| all.split_whitespace().nth(8)?.parse().ok());
-    ticks.unwrap_or(0.0) * 10e6
-}
-
-/// A thread that only sleeps: its largest delay is the machine's share in the longest put.
-struct Sleeper {
-    is_over: Arc<AtomicBool>,
-    thread: JoinHandle<Duration>,
-}
-
-impl Sleeper {
-    fn start() -> Sleeper {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let its = Arc::clone(&is_over);
-        let thread = std::thread::spawn(move || {
-            let (nap, mut latest) = (Duration::from_millis(1), Duration::ZERO);
-            while !its.load(Ordering::Relaxed) {
-                let start = Instant::now();
-                std::thread::sleep(nap);
-                latest = latest.max(start.elapsed() - nap);
-            }
-            latest
-        });
-        Sleeper { is_over, thread }
-    }
-
-    /// The largest delay in nanoseconds.
-    fn stop(self) -> u128 {
-        self.is_over.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_default().as_nanos()
-    }
 }
 
 /// Synced puts per second, of one writer and of sixteen.

@@ -7,6 +7,7 @@
 mod cold;
 pub mod limits;
 pub mod markdown;
+pub mod noise;
 pub mod ours;
 pub mod runner;
 mod targets;

@@ -17,6 +17,7 @@ pub mod group;
 pub mod index;
 pub mod inspect;
 pub mod keys;
+pub mod keys_wanted;
 pub mod load;
 pub mod log;
 pub mod man;

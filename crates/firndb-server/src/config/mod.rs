@@ -162,6 +162,9 @@ pub struct LogOptions {
     /// Creates the store if it is missing.
     #[serde(default)]
     pub create: bool,
+    /// Creates it as an ordered store, whose keys can be scanned in their order.
+    #[serde(default)]
+    pub ordered: bool,
     /// Opens it without writing; another process may write to it.
     #[serde(default)]
     pub read_only: bool,

@@ -171,6 +171,7 @@ struct NewStore {
     kind: NewKind,
     path: Option<PathBuf>,
     create: Option<bool>,
+    ordered: Option<bool>,
     read_only: Option<bool>,
     sync: Option<bool>,
     access: Option<AccessMode>,
@@ -195,9 +196,10 @@ impl NewStore {
     fn check(&self) -> Result<()> {
         check_name(&self.name)?;
         use NewKind::{Catalog, Collection, Log, Table};
-        let given: [(&str, bool, &[NewKind]); 8] = [
+        let given: [(&str, bool, &[NewKind]); 9] = [
             ("path", self.path.is_some(), &[Log, Table, Collection]),
             ("create", self.create.is_some(), &[Log]),
+            ("ordered", self.ordered.is_some(), &[Log]),
             ("read_only", self.read_only.is_some(), &[Log]),
             ("sync", self.sync.is_some(), &[Log]),
             ("access", self.access.is_some(), &[Table, Catalog]),
@@ -233,9 +235,10 @@ impl NewStore {
         }
         match self.kind {
             NewKind::Log => {
-                let [create, read_only, sync] =
-                    [self.create, self.read_only, self.sync].map(Option::unwrap_or_default);
-                stores::open_log(name, &LogOptions { path, create, read_only, sync })
+                let [create, ordered, read_only, sync] =
+                    [self.create, self.ordered, self.read_only, self.sync]
+                        .map(Option::unwrap_or_default);
+                stores::open_log(name, &LogOptions { path, create, ordered, read_only, sync })
             }
             NewKind::Table => stores::open_table(name, &TableOptions { path, access }),
             _ => stores::open_collection(name, &CollectionOptions { path, refresh_seconds }),

@@ -249,7 +249,14 @@ async fn dispatch(
             Method::DELETE => admin::remove(context, kind, store).await,
             _ => Err(Problem::method("GET, HEAD, DELETE")),
         },
-        Route::Verb { .. } if request.method() != Method::POST => Err(Problem::method("POST")),
+        Route::Verb { verb: Verb::Scan, .. }
+            if ![Method::GET, Method::POST].contains(request.method()) =>
+        {
+            Err(Problem::method("GET, POST"))
+        }
+        Route::Verb { verb, .. } if verb != Verb::Scan && request.method() != Method::POST => {
+            Err(Problem::method("POST"))
+        }
         Route::Verb { kind, store, verb } => match verb {
             Verb::Mget => keys::mget(context, kind, store, request).await,
             Verb::Mput => keys::mput(context, store, request).await,

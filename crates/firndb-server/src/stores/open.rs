@@ -21,8 +21,8 @@ pub fn open_log(name: &str, options: &LogOptions) -> Result<Entry> {
     let store = match options.read_only {
         true => LogStore::open_read_only(path)?,
         false => {
-            let all = Options::new().create(options.create).durability(durability);
-            LogStore::open_with(path, all)?
+            let all = Options::new().create(options.create).ordered(options.ordered);
+            LogStore::open_with(path, all.durability(durability))?
         }
     };
     let mut entry = Entry::new(name, path.display().to_string(), Source::Log(store));

@@ -2,8 +2,8 @@
 
 use super::entry::{Entry, TableHandle, TableRef};
 use crate::app::Deadline;
-use firndb::table::Table;
-use firndb::{Error, Result};
+use firndb::table::{Range, Table};
+use firndb::{Error, KeyRange, Result};
 use firndb_ingest::Shown;
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
@@ -22,6 +22,9 @@ pub struct TableCursor {
     /// The cursor of [`Table::scan_from`].
     pub position: u64,
 }
+
+const NO_KEYS: &str =
+    "this is an approximate table, which does not store its keys: they cannot be listed";
 
 /// A page ends when it has this many bytes.
 const PAGE_BYTES: usize = 16 << 20;
@@ -93,11 +96,7 @@ impl TableRef<'_> {
         match self {
             TableRef::Exact(table) => Ok(Shards::One(table)),
             TableRef::Sharded(table) => Ok(Shards::Many(table.shards())),
-            TableRef::Approximate(_) => {
-                let message = "this is an approximate table, which does not store its keys: they \
-                               cannot be listed";
-                Err(Error::invalid(message))
-            }
+            TableRef::Approximate(_) => Err(Error::invalid(NO_KEYS)),
         }
     }
 
@@ -140,6 +139,22 @@ impl TableRef<'_> {
             position = 0;
         }
         Ok(None)
+    }
+}
+
+impl<'a> TableRef<'a> {
+    /// The records of a range of keys, in their order.
+    ///
+    /// Errors: `InvalidArgument` if the table is not ordered.
+    pub fn range(&self, range: KeyRange) -> Result<Range<'a>> {
+        match self {
+            TableRef::Exact(table) => table.range(range),
+            TableRef::Sharded(_) => Err(Error::invalid(
+                "the table has several shards, which are divided by the hashes of keys: its keys \
+                 have no order",
+            )),
+            TableRef::Approximate(_) => Err(Error::invalid(NO_KEYS)),
+        }
     }
 }
 

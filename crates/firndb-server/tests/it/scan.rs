@@ -4,7 +4,7 @@ use crate::support::{Dir, TestServer};
 use crate::tables::{self, RECORDS, field, key, records, server, value};
 use firndb::catalog::{Catalog, PublishOptions};
 use firndb::table::BuildOptions;
-use firndb_server::config::{CatalogOptions, Config};
+use firndb_server::config::{CatalogOptions, Config, LogOptions};
 use reqwest::StatusCode;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -169,4 +169,92 @@ fn a_cursor_expires_with_the_version_of_the_table() {
     };
     assert_eq!((status, &problem["kind"]), (StatusCode::GONE, &json!("cursor_expired")));
     assert_eq!(scan_all(&server, "tables/t", 4).0.len(), 11);
+}
+
+/// A server with an ordered log store `log` of 300 records.
+fn ordered() -> TestServer {
+    let dir = Dir::new();
+    let mut config = Config::default();
+    let path = dir.path().join("log");
+    let options = LogOptions { path, create: true, ordered: true, ..LogOptions::default() };
+    config.logs.insert("log".to_string(), options);
+    let server = TestServer::start(dir, config);
+    let put: Vec<Json> =
+        (0..300).map(|n| json!({"key": ordered_key(n), "value": n.to_string()})).collect();
+    let (status, _) = server.post("/v1/logs/log:mput", &json!({ "put": put }).to_string());
+    assert_eq!(status, StatusCode::NO_CONTENT);
+    server
+}
+
+fn ordered_key(n: usize) -> String {
+    format!("{}/{:03}", ["a", "b", "c"][n / 100], n)
+}
+
+/// The keys of all pages of a scan with these fields, and the number of pages.
+fn keys_in_order(server: &TestServer, fields: Json) -> (Vec<String>, usize) {
+    let (mut keys, mut pages, mut fields) = (Vec::new(), 0, fields);
+    loop {
+        let (status, page) = server.post("/v1/logs/log:scan", &fields.to_string());
+        assert_eq!(status, StatusCode::OK, "{page}");
+        let records = page["records"].as_array().unwrap();
+        keys.extend(records.iter().map(|record| record["key"].as_str().unwrap().to_string()));
+        pages += 1;
+        match &page["next"] {
+            Json::Null => return (keys, pages),
+            next => fields["cursor"] = next.clone(),
+        }
+    }
+}
+
+#[test]
+fn ordered_stores_are_scanned_in_order() {
+    let server = ordered();
+    let all: Vec<String> = (0..300).map(ordered_key).collect();
+    let reversed: Vec<String> = all.iter().rev().cloned().collect();
+    assert_eq!(keys_in_order(&server, json!({"prefix": "", "limit": 7})), (all.clone(), 43));
+    assert_eq!(keys_in_order(&server, json!({"reverse": true, "limit": 100})), (reversed, 3));
+    assert_eq!(keys_in_order(&server, json!({"prefix": "b/"})).0, all[100..200]);
+    let some = json!({"from": "a/050", "to": "b/110", "values": false, "limit": 9});
+    assert_eq!(keys_in_order(&server, some).0, all[50..110]);
+    let hex = json!({"encoding": "hex", "prefix": hex::encode("c/29")});
+    let (_, page) = server.post("/v1/logs/log:scan", &hex.to_string());
+    assert_eq!(page["records"][9], json!({"key_hex": hex::encode("c/299"), "value_hex": "323939"}));
+    // A page after a write shows the store as it is then.
+    let (_, first) = server.post("/v1/logs/log:scan", r#"{"prefix":"a/","limit":1}"#);
+    server.put("a/0005", "new");
+    let body = json!({"prefix": "a/", "limit": 1, "cursor": first["next"]}).to_string();
+    let (_, second) = server.post("/v1/logs/log:scan", &body);
+    assert_eq!(second["records"], json!([{"key": "a/0005", "value": "new"}]));
+}
+
+#[test]
+fn pages_are_asked_for_with_parameters() {
+    let server = ordered();
+    let get = |query: &str| {
+        let response = server.client.get(server.url(&format!("/v1/logs/log:scan?{query}"))).send();
+        let response = response.unwrap();
+        let status = response.status();
+        (status, response.json::<Json>().unwrap())
+    };
+    let (status, page) = get("prefix=b%2F&limit=2&values=false");
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(page["records"], json!([{"key": "b/100"}, {"key": "b/101"}]));
+    let next = page["next"].as_str().unwrap();
+    let (_, page) = get(&format!("prefix=b%2F&limit=1&cursor={next}"));
+    assert_eq!(page["records"], json!([{"key": "b/102", "value": "102"}]));
+    assert_eq!(get("reverse=true&to=b/&limit=1").1["records"][0]["key"], "a/099");
+    assert_eq!(get("limit=300").1["records"].as_array().unwrap().len(), 300);
+    for wrong in ["prefix=%", "limit=0", "cursor=5&prefix=a", "other=1", "reverse=yes"] {
+        assert_eq!(get(wrong).0, StatusCode::BAD_REQUEST, "{wrong}");
+    }
+}
+
+#[test]
+fn other_stores_have_no_order() {
+    let server = server(|_| ());
+    for store in ["logs/log", "tables/plain", "tables/sharded", "tables/approximate"] {
+        let (status, problem) = server.post(&format!("/v1/{store}:scan"), r#"{"prefix":"a"}"#);
+        let expected = [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND];
+        assert!(expected.contains(&status), "{store}: {problem}");
+    }
 }

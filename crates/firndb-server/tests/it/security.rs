@@ -26,7 +26,7 @@ fn protected(dir: &Dir) -> TestServer {
 
 /// Method, path and the role that is needed; `None` for everyone. Requests for administration have
 /// bodies that are refused.
-const ROUTES: [(&str, &str, Option<Role>); 36] = [
+const ROUTES: [(&str, &str, Option<Role>); 37] = [
     ("GET", "/livez", None),
     ("GET", "/readyz", None),
     ("GET", "/metrics", Some(Role::Read)),
@@ -46,6 +46,7 @@ const ROUTES: [(&str, &str, Option<Role>); 36] = [
     ("POST", "/v1/logs/log:mget", Some(Role::Read)),
     ("POST", "/v1/tables/log:mget", Some(Role::Read)),
     ("POST", "/v1/logs/log:mput", Some(Role::Write)),
+    ("GET", "/v1/logs/log:scan", Some(Role::Read)),
     ("POST", "/v1/logs/log:scan", Some(Role::Read)),
     ("POST", "/v1/tables/log:scan", Some(Role::Read)),
     ("POST", "/v1/collections/log:search", Some(Role::Read)),

@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     LogEnd = 7,
     /// The segments of a backup of a log.
     LogBackup = 8,
+    /// Sorted keys of consecutive segments of a log.
+    LogKeyRun = 9,
 }
 
 impl Kind {
@@ -32,6 +34,7 @@ impl Kind {
             Kind::ApproximateTable => "approximate table",
             Kind::LogEnd => "end of a log",
             Kind::LogBackup => "manifest of a log's backup",
+            Kind::LogKeyRun => "key run of a log",
         }
     }
 
@@ -39,11 +42,16 @@ impl Kind {
         let kinds = [Kind::Partition, Kind::PartitionSet, Kind::Table];
         let kinds = kinds.into_iter().chain([Kind::LogHint, Kind::LogCheckpoint]);
         let kinds = kinds.chain([Kind::ApproximateTable, Kind::LogEnd, Kind::LogBackup]);
+        let kinds = kinds.chain([Kind::LogKeyRun]);
         kinds.into_iter().find(|k| *k as u32 == code)
     }
 
-    /// The format version that this release writes, and the newest that it reads.
+    /// The newest format version that this release reads. It writes this version, or the oldest
+    /// one that can store the contents.
     pub(crate) fn version(self) -> u32 {
-        1
+        match self {
+            Kind::Table => 2,
+            _ => 1,
+        }
     }
 }

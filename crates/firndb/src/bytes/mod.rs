@@ -4,7 +4,7 @@
 //! - `elias_fano`: the one Elias-Fano encoder. `monotonic`: increasing sequences with search.
 //!   `offsets`: where consecutive items begin and end.
 //! - `kind`: the kinds of immutable files. `inspection`: what descriptions of files report.
-//!   `metric`: figures for monitoring.
+//!   `metric`: figures for monitoring. `key_range`: ranges of keys in byte order.
 //!
 //! Everything on disk is little-endian. Input is never trusted: functions that open a structure
 //! check its bounds and return [`crate::ErrorKind::Corrupt`]; accessors of a checked structure
@@ -18,6 +18,7 @@ pub(crate) mod elias_fano;
 pub(crate) mod monotonic;
 pub(crate) mod offsets;
 pub(crate) mod kind;
+pub(crate) mod key_range;
 pub(crate) mod metric;
 pub(crate) mod inspection;
 pub(crate) mod prefetch;

@@ -32,7 +32,7 @@
 pub(crate) use crate::bytes::kind::Kind;
 
 use crate::bytes::int::{u32_at, u64_at};
-use crate::disk::{Append, Disk, Map};
+use crate::disk::{Append, Disk, Map, ReadAt, Slab};
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,6 +52,7 @@ pub(crate) struct EnvelopeWriter<'a> {
     buffer: Vec<u8>,
     at: u64,
     kind: Kind,
+    version: u32,
     entries: Vec<Entry>,
     open: Option<(u32, u32, u64, Box<Xxh3>)>,
 }
@@ -61,13 +62,23 @@ pub(crate) struct EnvelopeWriter<'a> {
 const PIECE: usize = 1 << 21;
 
 impl<'a> EnvelopeWriter<'a> {
+    /// A writer of the newest version of a kind.
     pub(crate) fn new(out: &'a mut dyn Append, kind: Kind) -> Result<EnvelopeWriter<'a>> {
-        let buffer = Vec::new();
-        let mut w = EnvelopeWriter { out, buffer, at: 0, kind, entries: Vec::new(), open: None };
+        EnvelopeWriter::with_version(out, kind, kind.version())
+    }
+
+    /// A writer of this version of a kind.
+    pub(crate) fn with_version(
+        out: &'a mut dyn Append,
+        kind: Kind,
+        version: u32,
+    ) -> Result<EnvelopeWriter<'a>> {
+        let (buffer, entries) = (Vec::new(), Vec::new());
+        let mut w = EnvelopeWriter { out, buffer, at: 0, kind, version, entries, open: None };
         let mut header = [0; EDGE];
         header[..8].copy_from_slice(&MAGIC);
         header[8..12].copy_from_slice(&(kind as u32).to_le_bytes());
-        header[12..16].copy_from_slice(&kind.version().to_le_bytes());
+        header[12..16].copy_from_slice(&version.to_le_bytes());
         w.emit(&header)?;
         Ok(w)
     }
@@ -117,6 +128,13 @@ impl<'a> EnvelopeWriter<'a> {
         }
     }
 
+    /// Appends everything that was written so far, and returns its length, so that it can be read
+    /// before the file is finished.
+    pub(crate) fn flush(&mut self) -> Result<u64> {
+        self.out.append_piece(&mut self.buffer)?;
+        Ok(self.at)
+    }
+
     /// Writes a whole section.
     pub(crate) fn section(&mut self, id: u32, bytes: &[u8]) -> Result<()> {
         self.begin(id, false)?;
@@ -139,12 +157,12 @@ impl<'a> EnvelopeWriter<'a> {
             directory.extend_from_slice(&e.checksum.to_le_bytes());
         }
         self.emit(&directory)?;
-        let content = content_id(&directory, self.kind as u32, self.kind.version());
+        let content = content_id(&directory, self.kind as u32, self.version);
         let mut footer = Vec::with_capacity(EDGE);
         footer.extend_from_slice(&directory_at.to_le_bytes());
         footer.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
         footer.extend_from_slice(&(self.kind as u32).to_le_bytes());
-        footer.extend_from_slice(&self.kind.version().to_le_bytes());
+        footer.extend_from_slice(&self.version.to_le_bytes());
         footer.extend_from_slice(&[0; 4]);
         footer.extend_from_slice(&(self.at + EDGE as u64).to_le_bytes());
         footer.extend_from_slice(&content.to_le_bytes());
@@ -202,6 +220,41 @@ impl Envelope {
             file.read_at(0, &mut bytes)?;
         }
         Envelope::open(Map::from_vec(bytes), path, kind)
+    }
+
+    /// [`Envelope::load`] without the sections whose reader checks blocks. It reads the blocks from
+    /// `file`; their bytes here are zeros that take no memory.
+    pub(crate) fn load_without_blocks(
+        file: &dyn ReadAt,
+        path: &Path,
+        kind: Kind,
+    ) -> Result<Envelope> {
+        let length = file.len()?;
+        let mut footer = vec![0; length.min(EDGE as u64) as usize];
+        file.read_at(length - footer.len() as u64, &mut footer)?;
+        if footer.len() < EDGE || footer[56..] != MAGIC || u64_at(&footer, 24) != length {
+            return Envelope::open(Map::from_vec(footer), path, kind); // Fails.
+        }
+        let (directory, end) = (u64_at(&footer, 0), length as usize - EDGE);
+        let mut bytes = Slab::sparse(length as usize)?;
+        let mut parts = vec![(0, EDGE as u64), (directory, length.saturating_sub(directory))];
+        let (mut i, mut left) = (0, length);
+        while let Some(&(start, len)) = parts.get(i) {
+            // A damaged directory may list the same bytes many times.
+            let too_many = || Error::corrupt("the sections are longer than the file").in_file(path);
+            left = left.checked_sub(len).ok_or_else(too_many)?;
+            let part = start.checked_add(len).map(|end| start as usize..end as usize);
+            if let Some(part) = part.and_then(|part| bytes.get_mut(part)) {
+                file.read_at(start, part)?;
+            }
+            if i == 1 {
+                let entries = bytes.get(directory as usize..end).unwrap_or(&[]).chunks_exact(ENTRY);
+                let whole = entries.filter(|entry| u32_at(entry, 4) & BY_BLOCKS == 0);
+                parts.extend(whole.map(|entry| (u64_at(entry, 8), u64_at(entry, 16))));
+            }
+            i += 1;
+        }
+        Envelope::open(bytes.freeze()?, path, kind)
     }
 
     fn parse(map: Map, path: &Path, kind: Kind) -> Result<Envelope> {
@@ -282,6 +335,11 @@ impl Envelope {
             Err(e) if e.kind() == ErrorKind::Corrupt => Ok(false), // It is shorter.
             Err(e) => Err(e),
         }
+    }
+
+    /// The format version, at most that of the kind.
+    pub(crate) fn version(&self) -> u32 {
+        u32_at(&self.map, 12)
     }
 
     /// The content id: equal content, equal id.

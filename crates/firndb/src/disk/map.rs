@@ -8,7 +8,7 @@
 #![expect(unsafe_code, reason = "maps and slices of them: see the SAFETY notes")]
 
 use crate::{Error, ErrorKind, Result};
-use memmap2::{Advice, Mmap, MmapMut, MmapRaw};
+use memmap2::{Advice, Mmap, MmapMut, MmapOptions, MmapRaw};
 use std::fs::File;
 use std::ops::{Deref, DerefMut, Range};
 use std::path::Path;
@@ -100,7 +100,7 @@ impl Map {
         // writes to or truncates a published file (`disk/mod.rs`), and the mapped length is the
         // length of the file, so no page lies beyond its end. Other programs must not modify the
         // files of a store: this is part of the contract in docs/durability.md.
-        let mapped = unsafe { memmap2::MmapOptions::new().len(length).map(file) };
+        let mapped = unsafe { MmapOptions::new().len(length).map(file) };
         let mapped = mapped.map_err(|e| Error::io("map", path, e))?;
         Ok(Map::of(Owner::Mapped(mapped)))
     }
@@ -122,6 +122,13 @@ impl Slab {
     pub(crate) fn new(len: usize) -> Result<Slab> {
         let failed = |e| Error::io("get memory for", Path::new("records"), e);
         Ok(Slab(MmapMut::map_anon(len.max(1)).map_err(failed)?))
+    }
+
+    /// [`Slab::new`] of which only parts will be used: it may be larger than the memory.
+    pub(crate) fn sparse(len: usize) -> Result<Slab> {
+        let failed = |e| Error::io("get memory for", Path::new("parts of a file"), e);
+        let mut options = MmapOptions::new();
+        Ok(Slab(options.len(len.max(1)).no_reserve_swap().map_anon().map_err(failed)?))
     }
 
     /// Expects random accesses: asks for huge pages for the memory that is not provided yet.

@@ -56,6 +56,8 @@ pub(crate) enum Failpoint {
     ForgetRebuilds,
     /// A shard that was rebuilt twice has the same word as before.
     CountNoRebuilds,
+    /// A shard is marked as split before its entries are in the two shards.
+    SplitTooEarly,
     /// A rebuilt shard is published before its entries.
     PublishShardRelaxed,
     /// Entries that are shifted for an insertion become visible after it.

@@ -2,8 +2,9 @@
 //!
 //! Every write appends a record to a log. An index in memory has the location of the newest record
 //! of each key, so a get reads one record. Compaction in the background frees the space of replaced
-//! and deleted records. Keys are not ordered: there are no range scans. For data that is built in
-//! one go and then only read, a [`Table`](crate::table::Table) needs less memory.
+//! and deleted records. An ordered store ([`Options::ordered`]) also reads keys in their byte order
+//! ([`LogStore::range`], [`LogStore::prefix`]). For data that is built in one go and then only
+//! read, a [`Table`](crate::table::Table) needs less memory.
 //!
 //! ```
 //! use firndb::log::{Batch, LogStore, WriteOptions};
@@ -60,7 +61,8 @@
 //! other processes read the store meanwhile ([`LogStore::open_read_only`]) and see later writes
 //! after [`LogStore::refresh`]. When the writer has ended or died, [`LogStore::promote`] makes a
 //! reader the writer, in milliseconds. A [`LogStore`] is `Send` and `Sync`, and clones are cheap.
-//! Gets do not wait for writers, compaction or syncs. Three threads do the maintenance, unless
+//! Gets do not wait for writers, compaction or syncs. Three threads (four in an ordered
+//! store) do the maintenance, unless
 //! [`Options::background`] is off.
 //!
 //! # Versions and scans
@@ -70,6 +72,11 @@
 //! keys are as expected. [`LogStore::scan_from`] continues at a number: it returns every key that
 //! exists during the whole scan, also if the store is compacted or reopened between two pages.
 //!
+//! In an ordered store, [`LogStore::range`] and [`LogStore::prefix`] read keys in byte order,
+//! forward or reverse, as they are at the time of the call. Whether a store is ordered is decided
+//! when it is created. It has its keys in sorted files next to the segments, which maintenance
+//! writes and merges, and those of unsealed segments in memory.
+//!
 //! # Errors
 //!
 //! An absent or expired key is `None`, not an error. The kinds of errors:
@@ -77,6 +84,7 @@
 //! | [`ErrorKind`](crate::ErrorKind) | cause |
 //! |---|---|
 //! | `InvalidArgument` | an option or a length out of range; a write to a read-only handle |
+//! | | a range of a store that is not ordered |
 //! | `NotFound` | [`LogStore::open_read_only`] of a directory without a store |
 //! | `Locked` | another process or handle has the store open for writing |
 //! | `Corrupt` | a damaged record or file; the error has the file and the offset |
@@ -92,8 +100,11 @@
 //! | a get | one search of the index and one read; of an absent key, hardly ever a read |
 //! | an update | a get and a put; repeated if another write changes the key meanwhile |
 //! | an iteration | one pass over the segments, in the order of the log |
+//! | a range | a search in ten to twenty sorted sources; then per key a lookup and a read |
 //! | memory | about 10 bytes per key of any length in a large store, 17 MB for a million keys |
 //! | disk | live bytes / (1 - [`Options::compaction_threshold`]), plus two segments |
+//! | order: disk | the keys once more, about 19 bytes per key of 16 bytes |
+//! | order: memory | 16 bytes per record of the segments that are not sealed |
 //! | opening | reads a checkpoint, and replays at most [`Options::checkpoint_bytes`] of log |
 //!
 //! While a snapshot or an iterator exists, segments that it needs stay on disk. [`LogStore::stats`]
@@ -102,8 +113,9 @@
 //! # Limits
 //!
 //! A key has at most 65,536 bytes ([`MAX_KEY`]), a value 4 GiB - 1 ([`MAX_VALUE`]); both may be
-//! empty. A store has at most about 230 million keys and 16,384 segments of up to 64 MiB. Times of
-//! expiry are milliseconds since 1970-01-01 UTC. Writing needs a local file system.
+//! empty. Memory limits the number of keys, up to 2^36. A store has at most 16,384 segments of up to
+//! 64 MiB. At a limit a write fails before anything is appended; reading, deleting and opening go
+//! on. Times of expiry are milliseconds since 1970-01-01 UTC. Writing needs a local file system.
 
 // `format/` defines the bytes. `ARCHITECTURE.md` describes put, get, recovery and maintenance.
 
@@ -132,6 +144,7 @@ pub use expiry::{Entry, Expiry, Versioned};
 pub use format::record::{MAX_KEY, MAX_VALUE};
 pub use open::store::LogStore;
 pub use options::{Access, Durability, Options, WriteOptions};
+pub use read::range::Range;
 pub use read::scan::Iter;
 pub use read::scan_from::ScanPage;
 pub use read::snapshot::Snapshot;

@@ -68,6 +68,15 @@ pub struct Stats {
     pub append_mode: AppendMode,
     /// Bytes of memory of the index.
     pub index_bytes: u64,
+    /// Whether the store is ordered: see
+    /// [`Options::ordered`](crate::log::Options::ordered). The next three are 0 if it is not.
+    pub is_ordered: bool,
+    /// Number of key runs: files with the sorted keys of sealed segments.
+    pub key_runs: u64,
+    /// Bytes of these files, in addition to `disk_bytes`.
+    pub key_run_bytes: u64,
+    /// Bytes of memory for the sorted keys of segments that have no key run yet.
+    pub tail_bytes: u64,
     /// Number of puts.
     pub puts: u64,
     /// Number of deletes.
@@ -175,6 +184,17 @@ impl Stats {
             Metric::gauge("firndb_log_held_bytes", "Bytes of removed segments", self.held_bytes),
             Metric::gauge("firndb_log_live_bytes", "Bytes of newest records", self.live_bytes),
             Metric::gauge("firndb_log_index_bytes", "Memory of the index", self.index_bytes),
+            Metric::gauge("firndb_log_key_runs", "Files of sorted keys", self.key_runs),
+            Metric::gauge(
+                "firndb_log_key_run_bytes",
+                "Bytes of the files of sorted keys",
+                self.key_run_bytes,
+            ),
+            Metric::gauge(
+                "firndb_log_tail_bytes",
+                "Memory for sorted keys that are not in a file yet",
+                self.tail_bytes,
+            ),
             Metric::gauge(
                 "firndb_log_pending_segments",
                 "Segments that wait for compaction",

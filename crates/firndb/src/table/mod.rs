@@ -1,5 +1,8 @@
 //! Table: a static key-value store in one file, built in one go, with one read per get.
 //!
+//! Records are in the order of the hashes of their keys or, with [`Order::Key`], in key order: then
+//! [`Table::range`] and [`Table::prefix`] work.
+//!
 //! Use it for data that is computed in batches and served until the next batch: dictionaries,
 //! features, profiles, links. Records are added in any order. A table never changes: to update it,
 //! build a new one under the same path. That replaces the file atomically, and programs that have
@@ -82,8 +85,10 @@
 //! | a get | O(1): one block is read, and the records in it searched |
 //! | a get of an absent key | the same; with a [`KeyFilter`], 255 of 256 or more read nothing |
 //! | an iteration | one pass over the file |
+//! | a range, in key order | one block is read for the first record, then each block once |
 //! | opening | small sections and the filter; [`Access::Resident`] reads the whole file |
 //! | memory of an open table | about 0.04 bytes per record of 45 bytes, and the filter |
+//! | in key order | 5 to 10 bytes per block, more if keys have long common beginnings |
 //! | with [`Access::Resident`] | the file, and about 13 bytes per record |
 //! | a build | O(n log n); memory as [`BuildOptions::memory_limit`] says, 1 GiB by default |
 //! | disk space of a build | the file; if memory is exceeded, as much again for a temporary file |
@@ -98,7 +103,8 @@
 // few bits per block, always in memory, maps a hash to the only block that can hold the key
 // (PaCHash). Inside the block an array of one-byte tags selects the record to compare. An index of
 // all keys is therefore not needed. Tables of large records, and tables loaded into memory, have
-// one nevertheless: there it is small, and saves a get one cache miss.
+// one nevertheless: there it is small, and saves a get one cache miss. In key order, fences between
+// the blocks take the place of the directory, and there is no index.
 //
 // Imports run one way: `options`, `simd` <- `format` <- `build`, `read` <- `approx` <- `admin`, and
 // `read` <- `sharded`.
@@ -120,7 +126,10 @@ pub use approx::table::{ApproximateStats, ApproximateTable};
 pub use build::builder::TableBuilder;
 pub use build::table_writer::BuildReport;
 pub use format::{MAX_KEY, MAX_VALUE};
-pub use options::{Access, BuildOptions, Compression, Duplicates, KeyFilter, Progress, Stats};
+pub use options::{
+    Access, BuildOptions, Compression, Duplicates, KeyFilter, Order, Progress, Stats,
+};
 pub use read::iter::Iter;
+pub use read::range::Range;
 pub use read::table::Table;
 pub use sharded::{MAX_SHARDS, ShardedIter, ShardedStats, ShardedTable, shard_of};

@@ -5,7 +5,7 @@ use super::TestDir;
 use firndb::ErrorKind;
 use firndb::table::{
     Access, ApproximateBuilder, ApproximateOptions, ApproximateTable, BuildOptions, Compression,
-    KeyFilter, Table, TableBuilder,
+    KeyFilter, Order, Table, TableBuilder,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,6 +71,51 @@ fn build(path: &Path, (compression, filter): Form, records: &Records) {
     let mut builder = TableBuilder::create_with(path, options).unwrap();
     records.iter().for_each(|(key, value)| builder.add(key, value).unwrap());
     builder.finish().unwrap();
+}
+
+/// The table of format version 2: in key order.
+fn golden_ordered() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2/ordered.table")
+}
+
+fn ordered_records() -> Records {
+    let mut records = records(400, "ordered/", |i| i % 9);
+    records.push((Vec::new(), b"of the empty key".to_vec()));
+    records.push((vec![b'o'; 300], vec![b'v'; 9_000]));
+    records
+}
+
+fn build_ordered(path: &Path) {
+    let options = BuildOptions::new().order(Order::Key).filter(KeyFilter::Bits8);
+    let mut builder = TableBuilder::create_with(path, options.metadata(METADATA)).unwrap();
+    ordered_records().iter().for_each(|(key, value)| builder.add(key, value).unwrap());
+    builder.finish().unwrap();
+}
+
+#[test]
+fn a_golden_table_in_key_order_gives_the_same_ranges() {
+    let path = golden_ordered();
+    assert_eq!(firndb::verify(&path, |_, _| {}).unwrap().files, 1);
+    assert_eq!(firndb::inspect(&path).unwrap().version, 2);
+    let mut sorted = ordered_records();
+    sorted.sort();
+    for access in ACCESSES {
+        let Some(table) = opened(access, Table::open_with(&path, access)) else { continue };
+        assert!(table.is_ordered());
+        for (key, value) in &sorted {
+            assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
+            assert_eq!(table.get([key, &b"?"[..]].concat()).unwrap(), None);
+        }
+        let all: Records = table.range(..).unwrap().map(|record| record.unwrap()).collect();
+        assert!(all == sorted);
+        let some = sorted.iter().filter(|record| record.0.starts_with(b"ordered/3")).rev();
+        let prefix = table.prefix("ordered/3").unwrap().reversed();
+        assert!(prefix.map(|record| record.unwrap()).eq(some.cloned()));
+        assert_eq!(table.metadata().unwrap(), METADATA.as_bytes());
+    }
+    let temp = TestDir::new();
+    build_ordered(&temp.path("ordered"));
+    assert!(fs::read(&path).unwrap() == fs::read(temp.path("ordered")).unwrap(), "{CHANGED}");
 }
 
 const APPROXIMATE: &str = "approximate";
@@ -167,5 +212,6 @@ fn write_golden_tables() {
         build(&target.join(format!("{name}.table")), form, &records);
     }
     build_approximate(&target.join(format!("{APPROXIMATE}.table")));
+    build_ordered(&target.join("ordered.table"));
     println!("written to {}", target.display());
 }

@@ -3,7 +3,8 @@
 use super::failpoints::{Failpoint, active};
 use super::index::hash_index::{Index, Matches};
 use super::index::insert_buffer::BufferedInsert;
-use super::index::slot::{HASH_BITS, RecordLocation};
+use super::index::pages::Shape;
+use super::index::slot::RecordLocation;
 use super::index::writer::{IndexWriter, create};
 use super::segment_table::{self as table, SegmentTable, Slots};
 use crate::sync::{LOADS, Loads, Swap};
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub type Scenario = (&'static str, fn());
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 12] = [
+pub const SCENARIOS: [Scenario; 15] = [
     ("a shard is rebuilt and its pages are reused", rebuild),
     ("a shard is rebuilt twice during a search", rebuild_twice),
     ("entries are inserted before others", insert),
@@ -27,12 +28,15 @@ pub const SCENARIOS: [Scenario; 12] = [
     ("pages are read while entries are inserted", insert_during_pages),
     ("pages are read while an entry is displaced and restored", displaced_during_pages),
     ("pages are read while an insert is flushed", buffered_during_pages),
+    ("a shard is split and its pages are reused", split),
+    ("a shard is split while an entry is displaced", split_displaced),
+    ("pages are read while a shard is split", split_during_pages),
     ("a record moves to another segment", swap),
     ("the slot of a removed segment is reused", reclaim),
 ];
 
 /// Failpoints, each with the scenario that detects it.
-pub const FAILPOINTS: [(&str, &str); 14] = [
+pub const FAILPOINTS: [(&str, &str); 17] = [
     ("CountNoRebuilds", "a shard is rebuilt twice during a search"),
     ("ForgetRebuilds", "a shard is rebuilt and its pages are reused"),
     ("PublishShardRelaxed", "a shard is rebuilt and its pages are reused"),
@@ -45,6 +49,9 @@ pub const FAILPOINTS: [(&str, &str); 14] = [
     ("ShiftRelaxed", "pages are read while entries are inserted"),
     ("RestoreWithoutVersion", "pages are read while an entry is displaced and restored"),
     ("DropBufferedEarly", "pages are read while an insert is flushed"),
+    ("SplitTooEarly", "a shard is split and its pages are reused"),
+    ("ForgetRebuilds", "a shard is split and its pages are reused"),
+    ("SplitTooEarly", "pages are read while a shard is split"),
     ("TrustOldTable", "a record moves to another segment"),
     ("ReuseSlotAtOnce", "the slot of a removed segment is reused"),
 ];
@@ -61,6 +68,7 @@ pub fn explore(name: &str, failpoint: Option<&str>) -> Result<usize, String> {
         Failpoint::CountNoRebuilds,
         Failpoint::ForgetRebuilds,
         Failpoint::PublishShardRelaxed,
+        Failpoint::SplitTooEarly,
         Failpoint::ShiftRelaxed,
         Failpoint::DisplaceTooLate,
         Failpoint::RestoreWithoutVersion,
@@ -108,7 +116,7 @@ fn explore_with(work: fn()) -> (Result<(), String>, usize) {
 
 /// A shared index with these entries.
 fn index(bits: u32, entries: &[(u64, RecordLocation)]) -> (Arc<Index>, IndexWriter) {
-    let (index, mut writer) = create(bits);
+    let (index, mut writer) = create(Shape::new(bits, 12)).expect("a small index");
     for &(hash, location) in entries {
         writer.insert(&index, hash, location).expect("a small index");
     }
@@ -145,13 +153,11 @@ fn scans<const N: usize>(
     let index = Arc::clone(index);
     thread::spawn(move || {
         let (mut met, mut page) = (index.buffered(), Vec::new());
-        for shard in 0..index.shards() {
-            let mut from = 0;
-            while from < 1 << HASH_BITS {
-                from = index.entries_from(shard, from, 1, &mut page);
-                assert!(page.is_sorted(), "a page is sorted");
-                met.append(&mut page);
-            }
+        let mut from = 0;
+        while from < index.end() {
+            from = index.entries_from(from, 1, &mut page);
+            assert!(page.is_sorted(), "a page is sorted");
+            met.append(&mut page);
         }
         for n in present {
             let entry = (index.kept_bits(hash(n)), location(n));
@@ -185,6 +191,47 @@ fn rebuild_twice() {
     }
     reader.join().expect("the reader");
     assert!([1, 5, 2, 6].into_iter().all(|n| holds(&index, n)));
+}
+
+/// Splits the only shard, which has the entries 5 and 12.
+fn split_first(index: &Index, writer: &mut IndexWriter) {
+    // So many more fit into each half, but not into the whole.
+    assert!(writer.make_room_for_all(index, &mut [hash(5); 9]));
+    assert_eq!(index.pages.leaf(hash(5)).depth, 1, "it was split");
+}
+
+/// Each half gets one of the entries. Then one half is rebuilt in the page of the whole shard. An
+/// entry that is absent all the time is not found.
+fn split() {
+    let (index, mut writer) = index(0, &[5, 12].map(|n| (hash(n), location(n))));
+    let reader = looks_for(&index, 5);
+    let shared = Arc::clone(&index);
+    let other = thread::spawn(move || assert_eq!(shared.matches(hash(2)), Matches::Nothing));
+    split_first(&index, &mut writer);
+    writer.fill(&index, &[(index.kept_bits(hash(14)), location(14))]).expect("a small index");
+    reader.join().expect("the reader");
+    other.join().expect("the other reader");
+    assert!([5, 12, 14].into_iter().all(|n| holds(&index, n)));
+}
+
+/// An entry was displaced before its shard is split, and is restored to one half.
+fn split_displaced() {
+    let (index, mut writer) = index(0, &[5, 12].map(|n| (hash(n), location(n))));
+    writer.displace(&index, hash(5), location(5), location(9));
+    let reader = looks_for(&index, 5);
+    split_first(&index, &mut writer);
+    let slot = index.displaced.occupied().next().expect("one is displaced");
+    writer.restore(&index, slot).expect("a small index");
+    reader.join().expect("the reader");
+    assert!(holds(&index, 5) && holds(&index, 12));
+}
+
+/// The entries of both halves are met, once the shard is split or before.
+fn split_during_pages() {
+    let (index, mut writer) = index(0, &[5, 12].map(|n| (hash(n), location(n))));
+    let reader = scans(&index, [5, 12], &[5, 12]);
+    split_first(&index, &mut writer);
+    reader.join().expect("the reader");
 }
 
 /// Other entries are shifted to the right, one by one.

@@ -8,7 +8,7 @@ use crate::interrupt;
 use crate::output::{Out, plural, size, thousands, time};
 use crate::target::{Content, check_file};
 use firndb::Error;
-use firndb::log::Entry;
+use firndb::log::{Entry, Snapshot};
 use firndb::table::Duplicates;
 use serde_json::json;
 use std::ops::ControlFlow;
@@ -48,10 +48,9 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         AnyBuilder::create(&args.output, &args.layout, &args.approximation, Duplicates::Error, "")?;
     let bar = progress_bar(None);
     let snapshot = store.snapshot();
-    let mut all = snapshot.iter();
     let mut records: u64 = 0;
     let mut expiring: u64 = 0;
-    let mut add = |Entry { key, value, expiry, .. }: Entry<'_>| {
+    let add = |Entry { key, value, expiry, .. }: Entry<'_>| {
         records += 1;
         expiring += u64::from(expiry.millis().is_some());
         bar.inc((key.len() + value.len()) as u64);
@@ -60,15 +59,14 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         }
         builder.add(key, value)
     };
-    let mut added = Ok(());
-    while let (Some(next), Ok(())) = (all.next_entry_with(&mut add), &added) {
-        added = next.and_then(|added| added);
-    }
-    let expired = all.expired();
+    let expired = for_each(&snapshot, add);
     bar.set_message("writing");
-    let report = added.and_then(|()| builder.finish(|_| ControlFlow::Continue(())));
+    let report = expired.and_then(|expired| {
+        let report = builder.finish(|_| ControlFlow::Continue(()))?;
+        Ok((report, expired))
+    });
     bar.finish_and_clear();
-    let report = report?;
+    let (report, expired) = report?;
     let bytes = args.output.metadata().map_err(|e| Error::io("read", &args.output, e))?.len();
     let mut out = Out::new();
     if json {
@@ -101,4 +99,24 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         ))?;
     }
     Ok(out.finish()?)
+}
+
+/// Passes all records to `add`, in the order of the keys if the store has it: a table in that order
+/// is then built in one pass. Returns the number of records left out because they had expired.
+fn for_each(
+    snapshot: &Snapshot,
+    mut add: impl FnMut(Entry<'_>) -> firndb::Result<()>,
+) -> firndb::Result<u64> {
+    if snapshot.is_ordered() {
+        let mut all = snapshot.range(..)?;
+        while let Some(added) = all.next_entry_with(&mut add) {
+            added??;
+        }
+        return Ok(all.expired());
+    }
+    let mut all = snapshot.iter();
+    while let Some(added) = all.next_entry_with(&mut add) {
+        added??;
+    }
+    Ok(all.expired())
 }

@@ -1,12 +1,13 @@
 //! `firn log list`: prints the keys.
 
+use crate::cmd::keys_wanted::KeysWanted;
 use crate::failure::Result;
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// List the keys.
 ///
-/// List the keys, in the order of their records on disk.
+/// List the keys: those of an ordered store in byte order, others in the order of their records on
+/// disk.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store.
@@ -15,15 +16,14 @@ pub struct Args {
     /// Maximum number of keys shown.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Show keys with this prefix, which is in hexadecimal digits with --hex. All records are read.
-    #[arg(long, value_name = "TEXT")]
-    prefix: Option<OsString>,
+    #[command(flatten)]
+    wanted: KeysWanted,
     /// Show keys in hexadecimal digits.
     #[arg(long)]
     hex: bool,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    let Args { dir, limit, prefix, hex } = args;
-    super::scan::run(&super::scan::Args::keys(dir, *limit, prefix.clone(), *hex), json)
+    let Args { dir, limit, wanted, hex } = args;
+    super::scan::run(&super::scan::Args::keys(dir, *limit, wanted.clone(), *hex), json)
 }

@@ -8,6 +8,10 @@ use firndb::log::{Access, AppendMode, Options};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Options of the store")]
 pub struct StoreOptions {
+    /// Create the store as an ordered one, whose keys can be scanned in byte order. An existing
+    /// store keeps its kind.
+    #[arg(long)]
+    ordered: bool,
     /// Largest size of a segment, from 4K to 64M [default: 64M].
     #[arg(long, value_name = "SIZE", value_parser = parse_size_of)]
     segment_size: Option<u64>,
@@ -52,6 +56,9 @@ enum Reading {
 impl StoreOptions {
     /// Changes `options` to what the command line says.
     pub fn apply(&self, mut options: Options) -> Options {
+        if self.ordered {
+            options = options.ordered(true);
+        }
         if let Some(bytes) = self.segment_size {
             options = options.segment_bytes(bytes);
         }

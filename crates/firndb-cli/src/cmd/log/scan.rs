@@ -3,17 +3,19 @@
 use super::writer::entry_writer;
 use super::{open_to_read, unescape};
 use crate::cmd::formats::FileFormat;
+use crate::cmd::keys_wanted::KeysWanted;
 use crate::cmd::table::Form;
 use crate::failure::Result;
-use crate::output::{Out, STDOUT, from_hex};
+use crate::output::{Out, STDOUT};
 use firndb_ingest::RecordWriterOptions;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Print records.
 ///
-/// Print records, in their order on disk.
+/// Print records. Those of an ordered store come in the byte order of their keys, and only the
+/// wanted ones are read. Those of other stores come in their order on disk, and all are read.
+///
+/// For example: firn log scan orders --from order/2026-11 --to order/2026-12
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store.
@@ -22,10 +24,8 @@ pub struct Args {
     /// Maximum number of records printed.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Print records whose keys have this prefix, which is in hexadecimal digits with --hex. All
-    /// records are read.
-    #[arg(long, value_name = "TEXT")]
-    prefix: Option<OsString>,
+    #[command(flatten)]
+    wanted: KeysWanted,
     /// Print keys alone.
     #[arg(long)]
     keys_only: bool,
@@ -42,14 +42,17 @@ pub struct Args {
 
 impl Args {
     /// The arguments that print keys alone.
-    pub fn keys(dir: &Path, limit: Option<u64>, prefix: Option<OsString>, hex: bool) -> Args {
+    pub fn keys(dir: &Path, limit: Option<u64>, wanted: KeysWanted, hex: bool) -> Args {
         let (format, separator) = (Form::Text, b"\t".to_vec());
-        Args { dir: dir.to_path_buf(), limit, prefix, keys_only: true, format, separator, hex }
+        Args { dir: dir.to_path_buf(), limit, wanted, keys_only: true, format, separator, hex }
     }
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
+    let range = args.wanted.range(args.hex)?;
     let store = open_to_read(&args.dir)?;
+    args.wanted
+        .check_order(store.is_ordered(), "the store is not ordered (`log load --ordered`)")?;
     let format = if json { FileFormat::Jsonl } else { args.format.format() };
     let options = RecordWriterOptions::default()
         .separator(args.separator.clone())
@@ -57,22 +60,28 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         .exact(false)
         .keys_only(args.keys_only);
     let mut records = entry_writer(Out::new(), STDOUT.as_ref(), format, options)?;
-    let prefix = match &args.prefix {
-        None => Vec::new(),
-        Some(prefix) if args.hex => from_hex(&prefix.to_string_lossy())?,
-        Some(prefix) => prefix.as_bytes().to_vec(),
-    };
     let mut left = args.limit.unwrap_or(u64::MAX);
     let snapshot = store.snapshot();
-    let mut all = snapshot.iter();
-    while left > 0 {
-        let shown = all.next_entry_with(|entry| match entry.key.starts_with(&prefix) {
-            true => records.write(entry).map(|()| true),
-            false => Ok(false),
-        });
-        match shown {
-            None => break,
-            Some(shown) => left -= u64::from(shown??),
+    if store.is_ordered() {
+        let mut all = snapshot.range(range)?;
+        if args.wanted.reverse {
+            all = all.reversed();
+        }
+        while left > 0
+            && let Some(written) = all.next_entry_with(|entry| records.write(entry))
+        {
+            written??;
+            left -= 1;
+        }
+    } else {
+        let mut all = snapshot.iter();
+        while left > 0
+            && let Some(shown) = all.next_entry_with(|entry| match range.contains(entry.key) {
+                true => records.write(entry).map(|()| true),
+                false => Ok(false),
+            })
+        {
+            left -= u64::from(shown??);
         }
     }
     let (out, _) = records.finish()?;

@@ -2,7 +2,7 @@
 
 use super::open_to_read;
 use crate::failure::Result;
-use crate::output::{Grid, Out, size, thousands, time};
+use crate::output::{Grid, Out, plural, size, thousands, time};
 use firndb::log::AppendMode;
 use serde_json::json;
 use std::path::PathBuf;
@@ -30,6 +30,10 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "disk_bytes": stats.disk_bytes,
             "live_bytes": stats.live_bytes,
             "index_bytes": stats.index_bytes,
+            "ordered": stats.is_ordered,
+            "key_runs": stats.key_runs,
+            "key_run_bytes": stats.key_run_bytes,
+            "tail_bytes": stats.tail_bytes,
             "append_mode": stats.append_mode.name(),
             "recovery": {
                 "elapsed_seconds": recovery.seconds,
@@ -50,6 +54,11 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     row("on disk", size(stats.disk_bytes), "with space reserved for more".to_string());
     row("live records", size(stats.live_bytes), format!("{share:.1} % of what is on disk"));
     row("index in memory", size(stats.index_bytes), format!("{index_per_key:.1} bytes per key"));
+    if stats.is_ordered {
+        let runs = format!("{} of sealed segments", plural(stats.key_runs, "file"));
+        row("sorted keys on disk", size(stats.key_run_bytes), runs);
+        row("sorted keys in memory", size(stats.tail_bytes), "of other segments".to_string());
+    }
     let how = match stats.append_mode {
         AppendMode::Map => "stored into a map of the segment",
         _ => "one call to the system each",

@@ -22,12 +22,16 @@ pub fn verify(dir: &Path, json: bool) -> Result<()> {
             "elapsed_seconds": start.elapsed().as_secs_f64(),
         }))?;
     } else {
+        let (file, order) = match store.is_ordered() {
+            true => ("file", " and the order of the keys"),
+            false => ("segment", ""),
+        };
         out.line(format!(
-            "{}: {}, {} in {}, {} checked in {}, all well",
+            "{}: {}, {} in {}, {}{order} checked in {}, all well",
             dir.display(),
             plural(keys, "key"),
             plural(checked.records, "record"),
-            plural(checked.files, "segment"),
+            plural(checked.files, file),
             size(checked.bytes),
             time(start.elapsed())
         ))?;

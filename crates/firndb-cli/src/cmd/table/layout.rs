@@ -2,13 +2,17 @@
 
 use crate::cmd::load::{parse_bytes, parse_size};
 use clap::ValueEnum;
-use firndb::table::{ApproximateOptions, BuildOptions, Compression, KeyFilter};
+use firndb::table::{ApproximateOptions, BuildOptions, Compression, KeyFilter, Order};
 use firndb::{Error, Result};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Options of the table")]
 pub struct Layout {
+    /// Order of the records: `hash` for the fastest gets, `key` for ranges and prefixes of keys
+    /// (see `firn table scan`). Input in key order is written in one pass.
+    #[arg(long, value_enum, default_value_t)]
+    order: By,
     /// How values are stored: uncompressed, compressed individually, or in compressed blocks.
     #[arg(long, value_enum, default_value_t)]
     compression: Packed,
@@ -42,7 +46,8 @@ pub struct Layout {
 pub struct Approximation {
     /// Do not store keys: the table takes little more space than its values, which all have one
     /// width, and an absent key is found with a small probability.
-    #[arg(short, long, conflicts_with_all = ["compression", "level", "filter", "block_size"])]
+    #[arg(short, long)]
+    #[arg(conflicts_with_all = ["order", "compression", "level", "filter", "block_size"])]
     approximate: bool,
     /// Bytes of every value, 1 to 16.
     #[arg(long, default_value_t = 8, requires = "approximate", value_name = "N")]
@@ -59,6 +64,13 @@ impl Approximation {
     pub fn widths(&self) -> Option<(usize, u32)> {
         self.approximate.then_some((usize::from(self.value_width), self.fingerprint_bits))
     }
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum By {
+    #[default]
+    Hash,
+    Key,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
@@ -106,6 +118,10 @@ impl Layout {
     pub fn options(&self) -> Result<BuildOptions> {
         let level = self.level;
         let mut options = BuildOptions::new()
+            .order(match self.order {
+                By::Hash => Order::Hash,
+                By::Key => Order::Key,
+            })
             .block_size(self.block_size)
             .compression(match self.compression {
                 Packed::None => Compression::None,

@@ -3,19 +3,27 @@
 use super::writer::{Options, RecordsOf};
 use super::{Shown, Source, shown_of, unescape};
 use crate::cmd::formats::FileFormat;
+use crate::cmd::keys_wanted::KeysWanted;
 use crate::failure::Result;
 use crate::output::{Out, STDOUT};
 use clap::ValueEnum;
-use firndb::table::Table;
+use firndb::table::{Range, Table};
 use std::ops::ControlFlow;
 
 /// Print records.
 ///
-/// Print records, in the order of the hashes of their keys, which is the order of the file.
+/// Print records, in the order of the file. That is the order of the hashes of their keys or, in a
+/// table built with --order key, the order of the keys. Only such a table has ranges of keys:
+/// firn table scan orders.firn --prefix 2026-11 --reverse --limit 10
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     source: Source,
+    #[command(flatten)]
+    wanted: KeysWanted,
+    /// The bounds of keys are in hexadecimal digits.
+    #[arg(long)]
+    hex: bool,
     /// Maximum number of records printed.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -64,7 +72,29 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         keys_only: args.keys_only,
         exact: false,
     };
-    print(&table, &shown, options, args.limit)
+    if args.wanted.is_all() {
+        return print(&table, &shown, options, args.limit);
+    }
+    let mut range = table.range(args.wanted.range(args.hex)?)?;
+    if args.wanted.reverse {
+        range = range.reversed();
+    }
+    print_range(range, &shown, options, args.limit)
+}
+
+/// Prints the first records of a range.
+fn print_range(
+    mut range: Range,
+    shown: &Shown,
+    options: Options,
+    limit: Option<u64>,
+) -> Result<()> {
+    let mut writer = RecordsOf::new(Out::new(), STDOUT.as_ref(), options, shown)?;
+    for _ in 0..limit.unwrap_or(u64::MAX) {
+        let Some(written) = range.next_with(|key, value| writer.write(key, value)) else { break };
+        written??;
+    }
+    Ok(writer.finish()?.finish()?)
 }
 
 /// Prints the first records.

@@ -102,6 +102,7 @@ fn facts(stats: &Stats) -> Vec<(&'static str, String)> {
     let raw = stats.key_bytes + stats.value_bytes;
     vec![
         ("records", thousands(stats.records)),
+        ("order", stats.order.name().to_string()),
         ("file", size(stats.file_bytes)),
         ("keys and values", size(raw)),
         ("file per byte of them", format!("{:.3}", stats.file_bytes as f64 / raw.max(1) as f64)),
@@ -144,6 +145,7 @@ fn as_json(stats: &Stats, schema: &str, metadata: &[u8]) -> Json {
     let mut object = json!({
         "kind": "table",
         "records": stats.records,
+        "order": stats.order.name(),
         "file_bytes": stats.file_bytes,
         "key_bytes": stats.key_bytes,
         "value_bytes": stats.value_bytes,

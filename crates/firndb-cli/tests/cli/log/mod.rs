@@ -9,6 +9,7 @@ mod halodb_dir;
 mod import;
 mod import_damage;
 mod keys;
+mod ordered;
 mod upkeep;
 
 use super::Sandbox;

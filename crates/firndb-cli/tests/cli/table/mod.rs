@@ -5,6 +5,7 @@ mod columnar;
 mod columns;
 mod exact;
 mod inference;
+mod ordered;
 mod reads;
 mod rows;
 mod streams;

@@ -24,6 +24,16 @@ pub enum Encoding {
 pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 impl Encoding {
+    /// The encoding of this name.
+    pub fn of(name: &str) -> Option<Encoding> {
+        Some(match name {
+            "utf8" => Encoding::Utf8,
+            "hex" => Encoding::Hex,
+            "base64url" => Encoding::Base64url,
+            _ => return None,
+        })
+    }
+
     /// The bytes that a text stands for. `name` is what they are, for the message.
     pub fn decode<'a>(self, name: &str, text: Text<'a>) -> Result<Cow<'a, [u8]>, Problem> {
         match self {
@@ -85,7 +95,8 @@ pub fn decode_key<'a>(text: &'a str, query: Option<&str>) -> Result<Cow<'a, [u8]
     }
 }
 
-fn percent_decode(text: &str) -> Result<Cow<'_, [u8]>, Problem> {
+/// The bytes of a percent-encoded text.
+pub fn percent_decode(text: &str) -> Result<Cow<'_, [u8]>, Problem> {
     let mut rest = text.split('%');
     let first = rest.next().unwrap_or_default();
     let valid =
@@ -93,9 +104,7 @@ fn percent_decode(text: &str) -> Result<Cow<'_, [u8]>, Problem> {
     match rest.all(valid) {
         true if first.len() == text.len() => Ok(Cow::Borrowed(text.as_bytes())),
         true => Ok(percent_encoding::percent_decode_str(text).into()),
-        false => {
-            Err(Problem::bad_request("a percent sign of the key is not followed by two hex digits"))
-        }
+        false => Err(Problem::bad_request("a percent sign is not followed by two hex digits")),
     }
 }
 

@@ -5,7 +5,7 @@
 //! | `GET`, `HEAD`, `PUT`, `DELETE /v1/KIND/NAME/keys/KEY` | this one, with `conditions.rs` |
 //! | `POST /v1/KIND/NAME:mget` | `mget.rs` |
 //! | `POST /v1/logs/NAME:mput` | `mput.rs` |
-//! | `POST /v1/KIND/NAME:scan` | `scan.rs` |
+//! | `GET`, `POST /v1/KIND/NAME:scan` | `scan.rs`, with `ask.rs` |
 //!
 //! `encoding.rs` and `frames.rs` have the forms of bytes in JSON and in binary bodies, `rows.rs`
 //! writes responses.
@@ -14,6 +14,7 @@
 //! the version of a put, and reading it afterwards could return that of a later write, which the
 //! client would then overwrite with `If-Match`.
 
+mod ask;
 mod conditions;
 mod encoding;
 mod frames;

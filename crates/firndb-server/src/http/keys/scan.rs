@@ -1,86 +1,68 @@
 //! `POST /v1/KIND/NAME:scan`: a page of all keys. The server keeps nothing between two pages.
 //!
-//! A cursor is a decimal number, opaque to clients. That of a log store is the one of the library.
-//! That of a table has, from the lowest bit on, 63 bits of the position, 20 bits of
-//! the shard, and 45 bits that identify the contents of the table: in another version of the table
-//! it has expired.
+//! A cursor is opaque to clients. That of a log store is the decimal number of the library. That of
+//! a table is a number that has, from the lowest bit on, 63 bits of the position, 20 bits of the
+//! shard, and 45 bits that identify the contents of the table: in another version of the table it
+//! has expired.
+//!
+//! A scan that names a prefix, a bound or a direction goes through an ordered store in the order of
+//! the keys. Its cursor is `k` and the last key of the page in base64url, so it stays valid however
+//! the store changes. Such a scan can also be asked for with `GET` and parameters: see `ask.rs`.
 
-use super::encoding::Encoding;
+use super::ask::{Ask, Cursor};
 use super::rows::{Row, Rows};
 use crate::app::Deadline;
 use crate::http::negotiate::{Compression, Form};
-use crate::http::parse::{self, Input};
 use crate::http::problem::Problem;
 use crate::http::reply::Reply;
-use crate::http::{Context, body};
+use crate::http::{Context, body, parse};
 use crate::stores::{Entry, Kind, TableCursor, TableRef};
 use firndb_ingest::Shown;
 use hyper::body::Incoming;
 use hyper::header::{HeaderName, HeaderValue};
-use hyper::{Request, StatusCode};
-use serde::Deserialize;
+use hyper::{Method, Request, StatusCode};
 
 /// The cursor of the next page, in the response; missing if the scan is complete.
 const NEXT: HeaderName = HeaderName::from_static("firndb-next");
 
 /// The number of records of a page if the client does not say.
 const PAGE: usize = 1000;
+/// A page in the order of keys ends when it has this many bytes.
+const PAGE_BYTES: usize = 16 << 20;
+/// Records of such a page between two looks at the deadline.
+const BETWEEN_CHECKS: usize = 256;
 
 const POSITION_BITS: u32 = 63;
 const SHARD_BITS: u32 = 20;
-
-/// The JSON body.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Scan {
-    cursor: String,
-    limit: Option<usize>,
-    encoding: Encoding,
-    /// Whether values are wanted.
-    values: bool,
-    /// Whether versions of records are wanted.
-    versions: bool,
-}
-
-impl Default for Scan {
-    fn default() -> Scan {
-        Scan {
-            cursor: "0".to_string(),
-            limit: None,
-            encoding: Encoding::default(),
-            values: true,
-            versions: false,
-        }
-    }
-}
 
 /// Handles a request for a page.
 pub async fn scan(context: &Context, kind: Kind, store: &str, request: Request<Incoming>) -> Reply {
     let entry = crate::http::stores::find(context, kind, store)?;
     let (parts, body) = request.into_parts();
-    Input::of(&parts.headers, &[Input::Json])?;
     let form = Form::choose(&parts.headers, &[Form::Json, Form::Ndjson, Form::Binary])?;
     let compression = Compression::choose(&parts.headers);
-    let body = body::read(context, body).await?;
-    let scan: Scan = match body.trim_ascii().is_empty() {
-        true => Scan::default(),
-        false => parse::json(&body, 1, 1)?,
+    let ask = match parts.method {
+        Method::GET => Ask::of_query(parts.uri.query().unwrap_or_default())?,
+        _ => {
+            parse::Input::of(&parts.headers, &[parse::Input::Json])?;
+            Ask::of_body(&body::read(context, body).await?)?
+        }
     };
-    let cursor = parse_cursor(&scan.cursor)?;
     let max = context.app.config.limits.page;
-    let limit = scan.limit.unwrap_or(PAGE.min(max));
+    let limit = ask.limit.unwrap_or(PAGE.min(max));
     if !(1..=max).contains(&limit) {
         let detail = format!("`limit` is {limit}: it must be from 1 to {max}");
         return Err(Problem::bad_request(detail));
     }
-    let page = Page { scan, form, cursor, limit, max_bytes: context.response_limit() };
+    let page = Page { ask, form, limit, max_bytes: context.response_limit() };
     let work = move |deadline: Deadline| {
         let max_bytes = page.max_bytes;
         let read = || -> Reply {
             let (out, next) = page.read(&entry, &deadline)?;
             let mut response = compression.respond(max_bytes, StatusCode::OK, form, out)?;
             if let Some(next) = next {
-                let next = HeaderValue::from_str(&next).expect("digits are printable");
+                let next =
+                    HeaderValue::from_str(&next).expect("digits and base64url are printable");
                 response.headers_mut().insert(NEXT, next);
             }
             Ok(response)
@@ -90,21 +72,10 @@ pub async fn scan(context: &Context, kind: Kind, store: &str, request: Request<I
     context.app.work(work).await?
 }
 
-fn parse_cursor(text: &str) -> Result<u128, Problem> {
-    let plain = !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
-    let cursor = Some(text).filter(|_| plain).and_then(|text| text.parse().ok());
-    cursor.ok_or_else(|| {
-        Problem::bad_request(
-            "`cursor` is not a cursor: \"0\" begins a scan, others come from pages",
-        )
-    })
-}
-
 /// A page that is read.
 struct Page {
-    scan: Scan,
+    ask: Ask,
     form: Form,
-    cursor: u128,
     limit: usize,
     max_bytes: usize,
 }
@@ -115,10 +86,19 @@ type Output = (Vec<u8>, Option<String>);
 impl Page {
     fn read(&self, entry: &Entry, deadline: &Deadline) -> Result<Output, Problem> {
         match entry.kind() {
-            Kind::Log => self.read_log(entry),
+            Kind::Log => match &self.ask.cursor {
+                Cursor::Number(cursor) => self.read_log(entry, *cursor),
+                Cursor::Keys(_) => self.read_log_in_order(entry, deadline),
+            },
             _ => {
                 let handle = entry.table()?;
-                let read = |shown: &Shown| self.read_table(&handle.get_ref()?, shown, deadline);
+                let read = |shown: &Shown| {
+                    let table = handle.get_ref()?;
+                    match &self.ask.cursor {
+                        Cursor::Number(cursor) => self.read_table(&table, *cursor, shown, deadline),
+                        Cursor::Keys(_) => self.read_table_in_order(&table, shown, deadline),
+                    }
+                };
                 entry.with_shown(&handle, read)?
             }
         }
@@ -126,47 +106,106 @@ impl Page {
 
     fn rows<'a>(&self, shown: &'a Shown) -> Rows<'a> {
         let rows = Rows::new(self.form, "records", self.max_bytes, shown);
-        rows.with(self.scan.encoding, self.scan.versions)
+        rows.with(self.ask.encoding, self.ask.versions)
     }
 
-    fn finish(&self, rows: Rows<'_>, next: Option<u128>) -> Output {
+    fn finish(&self, rows: Rows<'_>, next: Option<Cursor>) -> Output {
         let next = next.map(|next| next.to_string());
         (rows.finish(Some(next.as_deref())), next)
     }
 
-    fn read_log(&self, entry: &Entry) -> Result<Output, Problem> {
+    fn read_log(&self, entry: &Entry, cursor: u128) -> Result<Output, Problem> {
         // Larger numbers are no cursors either: the store says so.
-        let cursor = u64::try_from(self.cursor).unwrap_or(u64::MAX);
+        let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
         let shown = Shown::bytes();
         let (mut rows, mut result) = (self.rows(&shown), Ok(()));
         let next = entry.log()?.scan_from_with(cursor, self.limit, |record| {
             let mut row = Row::of_log(&record);
-            row.value = row.value.filter(|_| self.scan.values);
+            row.value = row.value.filter(|_| self.ask.values);
             if result.is_ok() {
                 result = rows.push_record(&row);
             }
         })?;
         result?;
-        Ok(self.finish(rows, next.map(u128::from)))
+        Ok(self.finish(rows, next.map(|next| Cursor::Number(next.into()))))
     }
 
     fn read_table(
         &self,
         table: &TableRef<'_>,
+        cursor: u128,
         shown: &Shown,
         deadline: &Deadline,
     ) -> Result<Output, Problem> {
         let id = table.content_id()?;
-        let cursor = table_cursor(self.cursor, id)?;
+        let cursor = table_cursor(cursor, id)?;
         let (mut rows, mut result) = (self.rows(shown), Ok(()));
         let next = table.scan_from(cursor, self.limit, deadline, |key, value| {
-            let row = Row { key, value: Some(value).filter(|_| self.scan.values), meta: None };
+            let row = Row { key, value: Some(value).filter(|_| self.ask.values), meta: None };
             if result.is_ok() {
                 result = rows.push_record(&row);
             }
         })?;
         result?;
-        Ok(self.finish(rows, next.map(|next| packed(next, id))))
+        Ok(self.finish(rows, next.map(|next| Cursor::Number(packed(next, id)))))
+    }
+
+    /// A page of an ordered log store.
+    fn read_log_in_order(&self, entry: &Entry, deadline: &Deadline) -> Result<Output, Problem> {
+        let mut records = entry.log()?.range(self.ask.rest())?;
+        if self.ask.reverse {
+            records = records.reversed();
+        }
+        self.read_in_order(&Shown::bytes(), deadline, |read| {
+            records.next_entry_with(|record| read(&Row::of_log(&record)))
+        })
+    }
+
+    /// A page of an ordered table.
+    fn read_table_in_order(
+        &self,
+        table: &TableRef<'_>,
+        shown: &Shown,
+        deadline: &Deadline,
+    ) -> Result<Output, Problem> {
+        let mut records = table.range(self.ask.rest())?;
+        if self.ask.reverse {
+            records = records.reversed();
+        }
+        self.read_in_order(shown, deadline, |read| {
+            records.next_with(|key, value| read(&Row { key, value: Some(value), meta: None }))
+        })
+    }
+
+    /// A page of the records that `next` passes to the function that it is given, one per call.
+    fn read_in_order(
+        &self,
+        shown: &Shown,
+        deadline: &Deadline,
+        mut next: impl FnMut(&mut dyn FnMut(&Row<'_>)) -> Option<firndb::Result<()>>,
+    ) -> Result<Output, Problem> {
+        let (mut rows, mut result) = (self.rows(shown), Ok(()));
+        let (mut count, mut bytes, mut last) = (0, 0, Vec::new());
+        while count < self.limit && bytes < PAGE_BYTES {
+            if count % BETWEEN_CHECKS == 0 {
+                deadline.check()?;
+            }
+            let read = next(&mut |row| {
+                bytes += row.key.len() + row.value.map_or(0, <[u8]>::len);
+                last.clear();
+                last.extend_from_slice(row.key);
+                let row = Row { value: row.value.filter(|_| self.ask.values), ..*row };
+                result = rows.push_record(&row);
+            });
+            match read {
+                None => return Ok(self.finish(rows, None)),
+                Some(read) => read?,
+            }
+            std::mem::replace(&mut result, Ok(()))?;
+            count += 1;
+        }
+        let is_more = next(&mut |_| ()).transpose()?.is_some();
+        Ok(self.finish(rows, is_more.then_some(Cursor::Keys(Some(last)))))
     }
 }
 
@@ -207,14 +246,5 @@ mod tests {
         assert!(table_cursor(packed, id ^ 1 << 63).unwrap_err().to_string().starts_with("410"));
         assert!(table_cursor(1, id).is_err());
         assert_eq!(table_cursor(0, id).unwrap(), TableCursor { shard: 0, position: 0 });
-    }
-
-    #[test]
-    fn cursors_are_decimal_numbers() {
-        assert_eq!(parse_cursor("0").unwrap(), 0);
-        assert_eq!(parse_cursor(&u128::MAX.to_string()).unwrap(), u128::MAX);
-        for wrong in ["", "-1", "+1", " 1", "0x1", "1.0", "a", &format!("{}0", u128::MAX)] {
-            assert!(parse_cursor(wrong).is_err(), "{wrong}");
-        }
     }
 }

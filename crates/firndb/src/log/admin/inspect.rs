@@ -2,7 +2,7 @@
 
 use crate::bytes::inspection::{InspectedItem, Inspection};
 use crate::log::format::names::segment_number;
-use crate::log::format::segment_head::{MAGIC, SegmentHeader, VERSION};
+use crate::log::format::segment_head::{MAGIC, SegmentHeader, version};
 use crate::log::open::store::LogStore;
 use crate::{Result, disk};
 use std::path::Path;
@@ -42,18 +42,28 @@ pub(crate) fn describe(dir: &Path) -> Result<Inspection> {
             fact("live bytes", segment.live.load(Ordering::Relaxed)),
         ],
     });
+    let mut facts = vec![
+        ("store".to_string(), format!("{:016x}", store.shared().dir.store)),
+        fact("keys", stats.keys),
+        fact("live bytes", stats.live_bytes),
+        ("ordered".to_string(), yes_or_no(stats.is_ordered)),
+    ];
+    if stats.is_ordered {
+        facts.push(fact("key runs", stats.key_runs));
+        facts.push(fact("bytes of key runs", stats.key_run_bytes));
+    }
     Ok(Inspection {
         kind: "log store".to_string(),
-        version: VERSION,
+        version: version(stats.is_ordered),
         bytes: stats.disk_bytes,
-        facts: vec![
-            ("store".to_string(), format!("{:016x}", store.shared().dir.store)),
-            fact("keys", stats.keys),
-            fact("live bytes", stats.live_bytes),
-        ],
+        facts,
         items: items.collect(),
         ..Inspection::default()
     })
+}
+
+fn yes_or_no(is_so: bool) -> String {
+    if is_so { "yes" } else { "no" }.to_string()
 }
 
 /// Describes a segment file by its header.
@@ -63,11 +73,12 @@ pub(crate) fn describe_segment(path: &Path) -> Result<Inspection> {
     let fact = |name: &str, value: String| (name.to_string(), value);
     Ok(Inspection {
         kind: "log segment".to_string(),
-        version: VERSION,
+        version: version(header.is_ordered),
         bytes: bytes.len() as u64,
         facts: vec![
             fact("store", format!("{:016x}", header.store)),
             fact("segment", header.number.to_string()),
+            fact("ordered", yes_or_no(header.is_ordered)),
             fact("records begin at multiples of", (1u64 << header.alignment_log2).to_string()),
         ],
         ..Inspection::default()

@@ -53,9 +53,11 @@ impl LogStore {
     }
 
     /// Reads and checks every record of the store, and checks that the index has exactly one
-    /// location per key, which holds a record of that key. Then checks the files next to the
-    /// segments. Writing may continue; in that case the number of live records is not compared with
-    /// the number of keys.
+    /// location per key, which holds a record of that key. In an ordered store, checks that every
+    /// entry of a key run, and of the sorted keys in memory, points at a record of its key, and
+    /// that a scan in the order of the keys has every record once; this reads every record again,
+    /// in that order. Then checks the files next to the segments. Writing may continue; in that
+    /// case the number of live records is not compared with the number of keys.
     pub fn verify(&self) -> Result<Verification> {
         verify::verify(self)
     }
@@ -66,7 +68,7 @@ impl LogStore {
     ///
     /// A key whose newest record is lost gets the value of the record before, if that is still
     /// there; the report lists the bytes that were dropped. Records of a batch are taken one by
-    /// one.
+    /// one. The new store is ordered if the damaged one is.
     ///
     /// The time is proportional to the bytes of the segments. To guarantee that, the search is
     /// bounded in segments that were crafted to contain very many beginnings of long records: in

@@ -34,11 +34,12 @@ pub(crate) fn repair(
     options: Options,
     progress: impl FnMut(u64, u64),
 ) -> Result<Repaired> {
-    segments(disk, from)?; // Fails before a lock is created in a foreign directory.
+    let numbers = segments(disk, from)?; // Fails before a lock is created in a foreign directory.
     check_apart(&**disk, from, to)?;
     check_free(&**disk, to)?;
     let _lock = disk.lock(&from.join(LOCK))?;
-    let store = LogStore::open_on(disk.clone(), to, options)?;
+    let ordered = options.ordered || is_ordered(disk, from, &numbers)?;
+    let store = LogStore::open_on(disk.clone(), to, Options { ordered, ..options })?;
     if !store.is_empty() {
         let message = "the repaired store needs a new directory";
         return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(to));
@@ -92,6 +93,17 @@ fn segments(disk: &DiskRef, from: &Path) -> Result<Vec<u64>> {
     let none = || Error::new(ErrorKind::NotFound, message).in_file(from);
     numbers.first().ok_or_else(none)?;
     Ok(numbers)
+}
+
+/// Whether the header of a segment says that the store is ordered. Damaged ones are passed over.
+fn is_ordered(disk: &DiskRef, from: &Path, numbers: &[u64]) -> Result<bool> {
+    for &number in numbers {
+        let map = disk.map(&from.join(segment_file(number)))?;
+        if let Ok(header) = SegmentHeader::decode(&map) {
+            return Ok(header.is_ordered);
+        }
+    }
+    Ok(false)
 }
 
 /// Passes every intact record in a directory to `take`, in the order of the log.

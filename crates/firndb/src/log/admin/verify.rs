@@ -2,6 +2,7 @@
 
 use crate::bytes::inspection::Verification;
 use crate::disk::envelope::{Envelope, Kind as FileKind};
+use crate::log::admin::verify_order::verify_order;
 use crate::log::format::names::{BACKUP, CHECKPOINT, DURABLE_END, hint_number};
 use crate::log::format::record::Kind;
 use crate::log::open::store::LogStore;
@@ -34,6 +35,7 @@ pub(crate) fn verify(store: &LogStore) -> Result<Verification> {
         let message = format!("{live} live records, {keys} keys in the index");
         return Err(Error::corrupt(message).in_file(&shared.dir.path));
     }
+    verify_order(&snapshot, &mut report)?;
     verify_other_files(&shared.dir)?;
     Ok(report)
 }

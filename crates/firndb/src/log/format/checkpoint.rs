@@ -61,6 +61,12 @@ impl Checkpoint {
         u64_at(&self.bits, segment.at + i / 64 * 8) >> (i % 64) & 1 == 1
     }
 
+    /// Number of live puts of a segment.
+    pub(crate) fn count(&self, segment: &CoveredSegment) -> usize {
+        let bytes = &self.bits[segment.at..][..segment.entries.div_ceil(64) * 8];
+        bytes.iter().map(|byte| byte.count_ones() as usize).sum()
+    }
+
     /// Bytes of bits.
     pub(crate) fn size(&self) -> usize {
         self.bits.len()

@@ -12,10 +12,10 @@
 //!            16      8     where its records end
 //!            24      8     bytes of puts
 //!            32      8     bytes of deletes
-//! SECTION 2  puts: entries of the high 38 bits of the key's hash and the record's offset
+//! SECTION 2  puts: entries of the high 48 bits of the key's hash and the record's offset
 //! SECTION 3  deletes: the same
 //! ```
-//! Entries are sorted and take about six bytes each: see `hint_entries.rs`.
+//! Entries are sorted and take about seven bytes each: see `hint_entries.rs`.
 
 use crate::bytes::int::{Decoder, Encoder};
 use crate::log::format::hint_entries::HASH_BITS;

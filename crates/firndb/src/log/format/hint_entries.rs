@@ -1,13 +1,14 @@
-//! The entries of a hint: hash bits of a key and offset of its record, sorted, about six bytes
-//! each.
+//! The entries of a hint: hash bits of a key and offset of its record, sorted, about seven
+//! bytes each.
 //!
 //! ```text
 //! OFFSET  SIZE  FIELD
 //! 0       8     number of entries
 //! 8       1     number of bits of an offset, at most 26
-//! 9       7     zeros
-//! 16      ..    hash bits, Elias-Fano coded (`bytes/elias_fano/`) as values below 2^38; the high
-//!               bits are filled up to a whole u64
+//! 9       1     number of bits of a hash, at most 48; 0 for 38, in files of older versions
+//! 10      6     zeros
+//! 16      ..    hash bits, Elias-Fano coded (`bytes/elias_fano/`) as values below 2^48 (or 2^38);
+//!               the high bits are filled up to a whole u64
 //! ..      ..    offsets in units of the segment's alignment, packed
 //! ```
 
@@ -16,16 +17,16 @@ use crate::bytes::int::{Encoder, u64_at};
 use crate::bytes::packed::{Packed, PackedWriter, width};
 use crate::{Error, Result};
 
-/// Bits of a hash in a hint.
-pub(crate) const HASH_BITS: u32 = 38;
+/// Bits of a hash in a hint that is written now: as many as an entry of the index knows at most.
+pub(crate) const HASH_BITS: u32 = 48;
+/// The same in files of older versions.
+const HASH_BITS_OLD: u32 = 38;
 /// Offsets, in units of the segment's alignment, are below this.
 pub(crate) const OFFSETS: u64 = 1 << 26;
 
 const HEAD: usize = 16;
 /// Words of the high bits between two samples.
 const STEP: usize = 8;
-/// Hash bits are below this number.
-const UNIVERSE: usize = 1 << HASH_BITS;
 
 /// Encodes entries that are sorted by hash and then offset.
 pub(crate) fn encode(entries: &[(u64, u32)]) -> Vec<u8> {
@@ -35,15 +36,19 @@ pub(crate) fn encode(entries: &[(u64, u32)]) -> Vec<u8> {
     entries.iter().for_each(|&(_, offset)| offsets.push(offset));
     let mut out = Encoder::default();
     out.u64(entries.len() as u64);
-    out.u64(offset_bits.into());
-    elias_fano::encode(entries.iter().map(|entry| entry.0), layout(entries.len()), &mut out.0);
+    out.u64(u64::from(offset_bits) | u64::from(HASH_BITS) << 8);
+    elias_fano::encode(
+        entries.iter().map(|entry| entry.0),
+        layout(entries.len(), HASH_BITS),
+        &mut out.0,
+    );
     out.0.extend_from_slice(&offsets.finish());
     out.0
 }
 
 /// The layout of the hash bits. Samples count the ones of whole words.
-fn layout(entries: usize) -> Layout {
-    let layout = Layout::new(UNIVERSE, entries);
+fn layout(entries: usize, hash_bits: u32) -> Layout {
+    let layout = Layout::new(1 << hash_bits, entries);
     Layout { highs: layout.highs.next_multiple_of(8), ..layout }
 }
 
@@ -51,6 +56,7 @@ fn layout(entries: usize) -> Layout {
 #[derive(Clone, Copy)]
 pub(crate) struct Entries<'a> {
     len: usize,
+    hash_bits: u32,
     hashes: EliasFano<'a>,
     layout: Layout,
     offsets: Packed<'a>,
@@ -64,19 +70,30 @@ impl<'a> Entries<'a> {
         let (len, offset_bits) = (u64_at(head, 0), head[8]);
         // Each entry takes more than a bit, so no sum below overflows. The index has room for such
         // offsets.
-        let is_possible = offset_bits <= width(OFFSETS - 1) && head[9..].iter().all(|&b| b == 0);
+        let hash_bits = match head[9] {
+            0 => HASH_BITS_OLD,
+            bits => bits.into(),
+        };
+        let is_possible = offset_bits <= width(OFFSETS - 1)
+            && (HASH_BITS_OLD..=HASH_BITS).contains(&hash_bits)
+            && head[10..].iter().all(|&b| b == 0);
         if !is_possible || len > 8 * bytes.len() as u64 {
             return Err(corrupt());
         }
         let len = len as usize;
-        let layout = layout(len);
+        let layout = layout(len, hash_bits);
         let (_, offsets) = rest.split_at_checked(layout.size()).ok_or_else(corrupt)?;
         let offsets = Packed::new(offsets, offset_bits, len)?;
-        Ok(Entries { len, hashes: EliasFano::new(rest, 0, layout), layout, offsets })
+        Ok(Entries { len, hash_bits, hashes: EliasFano::new(rest, 0, layout), layout, offsets })
     }
 
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Number of the highest bits of a hash that each entry has.
+    pub(crate) fn hash_bits(&self) -> u32 {
+        self.hash_bits
     }
 
     /// All entries, in order.
@@ -85,7 +102,11 @@ impl<'a> Entries<'a> {
     }
 
     fn iter_from(&self, from: Position) -> Iter<'a> {
-        Iter { hashes: self.hashes.iter_from(from, self.len), offsets: self.offsets }
+        Iter {
+            hashes: self.hashes.iter_from(from, self.len),
+            shift: u64::BITS - self.hash_bits,
+            offsets: self.offsets,
+        }
     }
 
     /// For [`Entries::contains`]: the number of entries before each `STEP` words of the high bits.
@@ -100,9 +121,10 @@ impl<'a> Entries<'a> {
         pieces.collect()
     }
 
-    /// Whether there is an entry with these hash bits.
+    /// Whether there is an entry with the first bits of this hash.
     pub(crate) fn contains(&self, hash: u64, samples: &[u32]) -> bool {
-        let bucket = (hash >> self.layout.low) as usize;
+        let shift = u64::BITS - self.hash_bits;
+        let (bucket, hash) = ((hash >> shift >> self.layout.low) as usize, hash >> shift << shift);
         // As many zeros precede a bucket as there are buckets before it.
         let zeros_before = |piece: usize| piece * STEP * 64 - samples[piece] as usize;
         let (mut from, mut to) = (0, samples.len());
@@ -118,10 +140,12 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// Entries in order, as hash bits and offset in units of the alignment.
+/// Entries in order, as the known bits of a hash, then zeros, and offset in units of the alignment.
 #[derive(Clone)]
 pub(crate) struct Iter<'a> {
     hashes: elias_fano::Iter<'a>,
+    /// Unknown bits of a hash.
+    shift: u32,
     offsets: Packed<'a>,
 }
 
@@ -132,8 +156,8 @@ impl Iterator for Iter<'_> {
     fn next(&mut self) -> Option<(u64, u64)> {
         let i = self.hashes.index();
         let hash = self.hashes.next()?;
-        // Damaged bytes may yield more bits.
-        Some((hash & (UNIVERSE as u64 - 1), u64::from(self.offsets.get(i))))
+        // Damaged bytes may yield more bits, which this drops.
+        Some((hash << self.shift, u64::from(self.offsets.get(i))))
     }
 }
 
@@ -146,19 +170,25 @@ mod tests {
     fn check(entries: &[(u64, u32)]) {
         let bytes = encode(entries);
         let read = Entries::new(&bytes).unwrap();
-        let expected: Vec<_> = entries.iter().map(|&(hash, at)| (hash, u64::from(at))).collect();
+        let expected: Vec<_> =
+            entries.iter().map(|&(hash, at)| (hash << (64 - HASH_BITS), u64::from(at))).collect();
         assert_eq!(read.iter().collect::<Vec<_>>(), expected);
         let samples = read.samples();
         for &(hash, _) in entries {
             for near in [hash, hash.saturating_sub(1), hash + 1] {
                 let near = near & ((1 << HASH_BITS) - 1);
                 let there = entries.binary_search_by_key(&near, |entry| entry.0).is_ok();
-                assert_eq!(read.contains(near, &samples), there, "{near:x} of {}", entries.len());
+                assert_eq!(
+                    read.contains(near << (64 - HASH_BITS), &samples),
+                    there,
+                    "{near:x} of {}",
+                    entries.len()
+                );
             }
         }
         for hash in [0, (1 << HASH_BITS) - 1] {
             let there = entries.iter().any(|entry| entry.0 == hash);
-            assert_eq!(read.contains(hash, &samples), there);
+            assert_eq!(read.contains(hash << (64 - HASH_BITS), &samples), there);
         }
         for length in 0..bytes.len().min(200) {
             assert!(Entries::new(&bytes[..length]).is_err(), "{length} bytes");
@@ -187,19 +217,19 @@ mod tests {
     }
 
     #[test]
-    fn a_random_entry_takes_six_bytes() {
+    fn a_random_entry_takes_seven_bytes() {
         let mut rng = Rng(8);
         let mut entries: Vec<_> =
             (0..40_000).map(|i| (rng.next() >> (64 - HASH_BITS), i * 115)).collect();
         entries.sort_unstable();
         let bits = encode(&entries).len() * 8 / entries.len();
-        assert_eq!(bits, 47, "2.6 high bits, 22 low bits, 23 of the offset");
+        assert_eq!(bits, 57, "2.6 high bits, 32 low bits, 23 of the offset");
     }
 
     #[test]
     fn iteration_over_damaged_bytes_ends() {
         let mut rng = Rng(9);
-        let entries: Vec<_> = (0..300).map(|i| (i << 29, i as u32)).collect();
+        let entries: Vec<_> = (0..300).map(|i| (i << 39, i as u32)).collect();
         let bytes = encode(&entries);
         for _ in 0..20_000 {
             let mut damaged = bytes.clone();
@@ -210,7 +240,7 @@ mod tests {
                 let samples = read.samples();
                 assert!(read.iter().count() <= read.len());
                 for _ in 0..4 {
-                    let _ = read.contains(rng.next() >> (64 - HASH_BITS), &samples);
+                    let _ = read.contains(rng.next(), &samples);
                 }
             }
         }
@@ -223,14 +253,15 @@ mod tests {
         let expected = [
             2, 0, 0, 0, 0, 0, 0, 0, // entries
             2,                      // bits of an offset
-            0, 0, 0, 0, 0, 0, 0,
-            1, 0, 0, 0, 64, 0, 0, 0, 32, 0, // low bits, 37 per hash: 1, then 2^32 + 2
+            48,                     // bits of a hash
+            0, 0, 0, 0, 0, 0,
+            1, 0, 0, 0, 0, 0, 1, 0, 0, 0x80, 0, 0, // low bits, 47 per hash: 1, then 2^32 + 2
             3, 0, 0, 0, 0, 0, 0, 0, // high bits: both hashes are in the first bucket
             7, 0, 0, 0, 0, 0, 0, 0, 0, // offsets 3 and 1, 2 bits each, and 8 zeros
         ];
         assert_eq!(bytes, expected);
         // A reader rejects what it does not know: the reserved bytes are zeros.
-        for at in 9..HEAD {
+        for at in 10..HEAD {
             let mut reserved = bytes.clone();
             reserved[at] = 1;
             assert!(Entries::new(&reserved).is_err(), "byte {at}");
@@ -260,7 +291,10 @@ mod tests {
         print_nanoseconds("entries: contains", || {
             (
                 order.len(),
-                order.iter().filter(|hash| read.contains(**hash, &samples)).count() as u64,
+                order
+                    .iter()
+                    .filter(|hash| read.contains(**hash << (64 - HASH_BITS), &samples))
+                    .count() as u64,
             )
         });
     }

@@ -4,6 +4,8 @@
 //! NAME                            FILE
 //! segment-<20 digits>.log         a segment
 //! segment-<20 digits>.hint        the hint of a sealed segment
+//! keys-<20 digits>-<20 digits>.firn
+//!                                 a key run of the segments from the first number to the second
 //! checkpoint.firn                 the checkpoint of the index
 //! durable_end.firn                a position up to which the log was durable
 //! backup.firn                     in a backup: the segments it consists of
@@ -28,6 +30,7 @@ pub(crate) const RESERVE_TEMPORARY: &str = ".reserve.tmp";
 pub(crate) const RESERVE_PROBE: &str = ".reserve.probe";
 
 const SEGMENT: &str = "segment-";
+const KEYS: &str = "keys-";
 
 /// The file name of segment `number`.
 pub(crate) fn segment_file(number: u64) -> String {
@@ -54,9 +57,26 @@ pub(crate) fn segment_or_hint_number(name: &str) -> Option<u64> {
     segment_number(name).or(hint_number(name))
 }
 
+/// The file name of the key run of the segments `first..=last`.
+pub(crate) fn key_run_file((first, last): (u64, u64)) -> String {
+    format!("{KEYS}{first:020}-{last:020}.firn")
+}
+
+/// The first and the last segment in the file name of a key run; `None` for any other name.
+pub(crate) fn key_run_segments(name: &str) -> Option<(u64, u64)> {
+    let numbers = name.strip_prefix(KEYS)?.strip_suffix(".firn")?;
+    let (first, last) = numbers.split_once('-')?;
+    let segments = (digits(first)?, digits(last)?);
+    (segments.0 <= segments.1).then_some(segments)
+}
+
 fn number(name: &str, suffix: &str) -> Option<u64> {
-    let digits = name.strip_prefix(SEGMENT)?.strip_suffix(suffix)?;
-    (digits.len() == 20).then(|| digits.parse().ok()).flatten()
+    digits(name.strip_prefix(SEGMENT)?.strip_suffix(suffix)?)
+}
+
+fn digits(text: &str) -> Option<u64> {
+    let is_number = text.len() == 20 && text.bytes().all(|b| b.is_ascii_digit());
+    is_number.then(|| text.parse().ok()).flatten()
 }
 
 /// Whether this is the name of a file of the disk space reserve.
@@ -71,7 +91,9 @@ pub(crate) fn is_known(name: &str) -> bool {
 
 fn is_store_file(name: &str) -> bool {
     let others = [LOCK, DURABLE_END, CHECKPOINT, BACKUP, BACKUP_UNFINISHED];
-    segment_or_hint_number(name).is_some() || others.contains(&name)
+    segment_or_hint_number(name).is_some()
+        || key_run_segments(name).is_some()
+        || others.contains(&name)
 }
 
 #[cfg(test)]
@@ -87,6 +109,18 @@ mod tests {
         for name in ["segment-7.log", "segment-99999999999999999999.log", "segment-.log", ""] {
             assert_eq!(segment_or_hint_number(name), None, "{name}");
         }
+        let name = "keys-00000000000000000003-00000000000000000012.firn";
+        assert_eq!(key_run_file((3, 12)), name);
+        assert_eq!(key_run_segments(name), Some((3, 12)));
+        for name in [
+            "keys-00000000000000000003.firn",
+            "keys-00000000000000000012-00000000000000000003.firn",
+            "keys-+0000000000000000003-00000000000000000012.firn",
+            "keys-00000000000000000003-00000000000000000012.hint",
+            "keys--.firn",
+        ] {
+            assert_eq!(key_run_segments(name), None, "{name}");
+        }
     }
 
     #[test]
@@ -97,6 +131,8 @@ mod tests {
             ".durable_end.firn.firndb-tmp",
             "backup.firn",
             "reserve-delete",
+            "keys-00000000000000000003-00000000000000000012.firn",
+            ".keys-00000000000000000003-00000000000000000012.firn.firndb-tmp",
         ] {
             assert!(is_known(name), "{name}");
         }

@@ -4,7 +4,7 @@
 //! ```text
 //! HEADER  OFFSET  SIZE  FIELD
 //!         0       8     magic "FIRNLOG\n"
-//!         8       4     format version: 1
+//!         8       4     format version: 1, or 2 in an ordered store
 //!         12      4     alignment: records begin at multiples of 2^this
 //!         16      8     store id, the same in all files of a store; seeds the hash of keys
 //!         24      8     number of the segment
@@ -28,6 +28,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 pub(crate) const MAGIC: [u8; 8] = *b"FIRNLOG\n";
 pub(crate) const VERSION: u32 = 1;
+/// The version of segments of ordered stores, which releases before it must not write to.
+pub(crate) const VERSION_ORDERED: u32 = 2;
+
+/// The version of the segments of a store.
+pub(crate) fn version(is_ordered: bool) -> u32 {
+    if is_ordered { VERSION_ORDERED } else { VERSION }
+}
 /// Size of the header. The first record begins at the next aligned offset.
 pub(crate) const HEADER: usize = 64;
 /// Bytes of a link without entries, and of an entry.
@@ -49,13 +56,16 @@ pub(crate) struct SegmentHeader {
     pub(crate) capacity: u64,
     /// Records begin at multiples of 2^this.
     pub(crate) alignment_log2: u32,
+    /// Whether the store is ordered.
+    pub(crate) is_ordered: bool,
 }
 
 impl SegmentHeader {
     pub(crate) fn encode(&self) -> [u8; HEADER] {
         let mut out = [0; HEADER];
         out[..8].copy_from_slice(&MAGIC);
-        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        let version = version(self.is_ordered);
+        out[8..12].copy_from_slice(&version.to_le_bytes());
         out[12..16].copy_from_slice(&self.alignment_log2.to_le_bytes());
         out[16..24].copy_from_slice(&self.store.to_le_bytes());
         out[24..32].copy_from_slice(&self.number.to_le_bytes());
@@ -75,13 +85,13 @@ impl SegmentHeader {
             let message = format!("header checksum {sum:016x}, expected {expected:016x}");
             return Err(Error::corrupt(message).at(0));
         }
-        if u32_at(bytes, 8) != VERSION {
-            let message = format!(
-                "segment format {}, this release reads 1: use a newer one",
-                u32_at(bytes, 8)
-            );
+        let version = u32_at(bytes, 8);
+        if ![VERSION, VERSION_ORDERED].contains(&version) {
+            let message =
+                format!("segment format {version}, this release reads 1 and 2: use a newer one");
             return Err(Error::new(ErrorKind::UnsupportedVersion, message));
         }
+        let is_ordered = version == VERSION_ORDERED;
         let (alignment_log2, number, capacity) =
             (u32_at(bytes, 12), u64_at(bytes, 24), u64_at(bytes, 32));
         if alignment_log2 > ALIGNMENT_LOG2_MAX {
@@ -93,7 +103,8 @@ impl SegmentHeader {
         if capacity > CAPACITY_MAX {
             return Err(Error::corrupt(format!("a segment of {capacity} bytes")).at(32));
         }
-        Ok(SegmentHeader { store: u64_at(bytes, 16), number, capacity, alignment_log2 })
+        let store = u64_at(bytes, 16);
+        Ok(SegmentHeader { store, number, capacity, alignment_log2, is_ordered })
     }
 }
 
@@ -229,7 +240,13 @@ mod tests {
 
     #[test]
     fn headers_have_the_documented_bytes() {
-        let header = SegmentHeader { store: 0x0102, number: 3, capacity: 4096, alignment_log2: 2 };
+        let header = SegmentHeader {
+            store: 0x0102,
+            number: 3,
+            capacity: 4096,
+            alignment_log2: 2,
+            is_ordered: false,
+        };
         let bytes = header.encode();
         #[rustfmt::skip]
         let expected = [
@@ -248,6 +265,9 @@ mod tests {
             assert!(SegmentHeader::decode(&damaged).is_err(), "byte {at}");
             assert!(SegmentHeader::decode(&bytes[..at]).is_err());
         }
+        let ordered = SegmentHeader { is_ordered: true, ..header };
+        assert_eq!(ordered.encode()[8..12], [2, 0, 0, 0]);
+        assert_eq!(SegmentHeader::decode(&ordered.encode()).unwrap(), ordered);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering;
 /// A displaced entry, and the entry that took its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Displacement {
+    /// The bits of the hash that the old entry knows, then a one, then zeros.
     pub(crate) hash: u64,
     pub(crate) old: RecordLocation,
     pub(crate) new: RecordLocation,

@@ -4,12 +4,10 @@ use crate::bytes::prefetch::prefetch;
 use crate::log::failpoints::Failpoint;
 use crate::log::index::displaced::{Displaced, Displacement};
 use crate::log::index::insert_buffer::{BUFFER_SLOTS, BufferedInsert, InsertBuffer};
-use crate::log::index::pages::Pages;
-use crate::log::index::shard::Shard;
-use crate::log::index::slot::{HASH_BITS, RecordLocation, hash_of, is_entry};
-use std::sync::atomic::Ordering;
+use crate::log::index::pages::{Full, Pages, Shape};
+use crate::log::index::slot::RecordLocation;
 
-/// The entries whose kept hash bits equal those of a key.
+/// The entries whose known hash bits are those of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Matches {
     Nothing,
@@ -26,14 +24,14 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// An empty index of 2^bits shards.
-    pub(crate) fn new(bits: u32) -> Index {
+    /// An empty index.
+    pub(crate) fn new(shape: Shape) -> Result<Index, Full> {
         let (displaced, inserts) = Default::default();
-        Index { pages: Pages::new(bits), displaced, inserts }
+        Ok(Index { pages: Pages::new(shape)?, displaced, inserts })
     }
 
-    /// Shows `accept` the locations of all entries with the kept bits of this hash until it accepts
-    /// one.
+    /// Shows `accept` the locations of all entries whose known bits are those of this hash until it
+    /// accepts one.
     ///
     /// An entry that is in the index during the whole call is shown. One that is removed meanwhile,
     /// or that belongs to another key, may be shown.
@@ -63,10 +61,9 @@ impl Index {
         hash: u64,
         mut accept: impl FnMut(RecordLocation) -> Option<T>,
     ) -> Option<T> {
-        let (number, bits) = self.pages.split(hash);
         loop {
-            let shard = Shard::load(&self.pages, number);
-            let mut entries = shard.entries_with(bits);
+            let shard = self.pages.leaf(hash);
+            let mut entries = shard.entries_with(hash);
             let (mut is_shown, mut is_last) = (false, false);
             while !is_last {
                 let location = match buffered.take().or_else(|| entries.next()) {
@@ -113,7 +110,7 @@ impl Index {
     /// The slot of entries with this hash in the insert buffer and in the displaced set.
     #[inline]
     pub(crate) fn buffer_slot(&self, hash: u64) -> usize {
-        self.pages.split(hash).1 as usize % BUFFER_SLOTS
+        self.kept_bits(hash) as usize % BUFFER_SLOTS
     }
 
     /// Whether an entry with the kept bits of this hash is buffered or displaced. Exact for the
@@ -126,98 +123,70 @@ impl Index {
     #[inline]
     fn find_buffered(&self, hash: u64) -> Option<RecordLocation> {
         let BufferedInsert { hash: its, location } = self.inserts.get(self.buffer_slot(hash))?;
-        (self.pages.split(its) == self.pages.split(hash)).then_some(location)
+        (self.kept_bits(its) == self.kept_bits(hash)).then_some(location)
     }
 
     /// The displaced entry with the kept bits of this hash.
     #[cold]
     fn find_displaced(&self, hash: u64) -> Option<RecordLocation> {
         let Displacement { hash: its, old, .. } = self.displaced.get(self.buffer_slot(hash))?;
-        (self.pages.split(its) == self.pages.split(hash)).then_some(old)
+        (self.kept_bits(its) == self.kept_bits(hash)).then_some(old)
     }
 
     /// Prefetches the slots of a key, for a search that follows soon.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        let (number, bits) = self.pages.split(hash);
-        let shard = Shard::load(&self.pages, number);
-        prefetch(shard.from(shard.home(bits)), 2);
+        let shard = self.pages.leaf(hash);
+        prefetch(shard.from(shard.home(shard.bits(hash))), 2);
     }
 
-    /// Number of shards.
-    pub(crate) fn shards(&self) -> usize {
-        self.pages.shards.len()
-    }
-
-    /// Number of bits of a hash that the index keeps.
+    /// Number of the highest bits of a hash that every entry knows, as long as the index lives.
+    #[inline]
     pub(crate) fn width(&self) -> u32 {
         self.pages.width()
     }
 
-    /// The bits of a hash that the index keeps. Entries with equal ones cannot be distinguished.
+    /// The bits of a hash that every entry knows.
+    #[inline]
     pub(crate) fn kept_bits(&self, hash: u64) -> u64 {
         hash >> (64 - self.width())
     }
 
-    /// All entries of a shard as kept bits of the hash and location: those in the shard, ascending
-    /// by the bits, then the displaced ones. Buffered inserts are not included.
-    ///
-    /// Entries that are inserted or removed meanwhile may be missing, and one may be listed twice.
-    pub(crate) fn entries_of(&self, number: usize, out: &mut Vec<(u64, RecordLocation)>) {
-        let kept = |bits: u64| (number as u64) << HASH_BITS | bits;
-        loop {
-            out.clear();
-            let shard = Shard::load(&self.pages, number);
-            for slot in shard.pages().flatten() {
-                let slot = slot.load(Ordering::Acquire);
-                if is_entry(slot) {
-                    out.push((kept(hash_of(slot)), RecordLocation::of_slot(slot)));
-                }
-            }
-            for Displacement { hash, old, .. } in
-                (0..BUFFER_SLOTS).filter_map(|slot| self.displaced.get(slot))
-            {
-                let (its, bits) = self.pages.split(hash);
-                if its == number {
-                    out.push((kept(bits), old));
-                }
-            }
-            if shard.is_current() {
-                return;
-            }
-        }
+    /// The end of all kept bits.
+    pub(crate) fn end(&self) -> u64 {
+        1 << self.width()
     }
 
-    /// Entries of a shard whose hash bits are at least `from`, as kept bits of the hash and
+    /// Entries of one shard whose kept bits are at least `from`, as kept bits of the hash and
     /// location, sorted: at least `least` of them, if there are so many, and always all with equal
-    /// bits. Returns the bits before which nothing is missing; 2^[`HASH_BITS`] if that is all of
-    /// the shard. Excludes buffered inserts, and includes displaced entries. Takes time in
+    /// bits. Returns the bits before which nothing is missing, at most those at which the next
+    /// shard begins. Excludes buffered inserts, and includes displaced entries. Takes time in
     /// proportion to the entries that it returns, not to the size of the shard.
     ///
     /// An entry that is in the index during the whole call is returned. Others may be, and a
     /// displaced one may be returned with the bits of another entry.
     pub(crate) fn entries_from(
         &self,
-        number: usize,
         from: u64,
         least: usize,
         out: &mut Vec<(u64, RecordLocation)>,
     ) -> u64 {
-        let kept = |bits: u64| (number as u64) << HASH_BITS | bits;
+        let hash = from << (64 - self.width());
         loop {
             out.clear();
-            let shard = Shard::load(&self.pages, number);
-            let end = shard.entries_from(from, least, |bits, location| {
-                out.push((kept(bits), location));
+            let shard = self.pages.leaf(hash);
+            let end = shard.entries_from(shard.bits(hash), least, |field, location| {
+                out.push((shard.kept_bits(field), location));
                 out.len()
             });
+            let end = shard.kept_bits(end);
             // The entry that displaced another one has its bits, so an empty range is empty.
             let slots = if out.is_empty() { 0..0 } else { 0..BUFFER_SLOTS };
             for Displacement { hash, old, .. } in slots.filter_map(|slot| self.displaced.get(slot))
             {
-                let (its, bits) = self.pages.split(hash);
-                if its == number && (from..end).contains(&bits) {
-                    out.push((kept(bits), old));
+                let kept = self.kept_bits(hash);
+                if (from..end).contains(&kept) {
+                    out.push((kept, old));
                 }
             }
             if shard.is_current() {
@@ -226,6 +195,15 @@ impl Index {
                 out.dedup();
                 return end;
             }
+        }
+    }
+
+    /// Whether there is this entry, given by kept bits of a hash.
+    pub(crate) fn lists(&self, entry: (u64, RecordLocation)) -> bool {
+        let mut entries = Vec::new();
+        self.buffered().contains(&entry) || {
+            self.entries_from(entry.0, 1, &mut entries);
+            entries.contains(&entry)
         }
     }
 

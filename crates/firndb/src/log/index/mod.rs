@@ -5,7 +5,8 @@
 //! [`writer::create`] makes both.
 //!
 //! ```text
-//! SLOT   bits 63-40  the 24 bits of the key's hash below those that choose the shard
+//! SLOT   bits 63-40  the field: the bits of the key's hash below those that choose the shard, as
+//!                    many as are known, at most 23; then a one; then zeros
 //!        bits 39-26  slot of the segment in the segment table
 //!        bits 25-0   offset in the segment, in units of its alignment; 0 with segment 1 marks a
 //!                    removed entry
@@ -15,10 +16,28 @@
 //! A shard is an open-addressing table whose home positions grow with the hash, so its entries are
 //! sorted by hash: a search ends at the first larger one, and the whole index can be walked in hash
 //! order (sorted linear probing: Amble and Knuth, 1974). A slot holds every hash bit that its home
-//! position depends on, so a shard grows by an eighth without reading a key: the writer copies a
-//! few thousand slots, and no put waits longer than that. All shards are made of equal pages of one
-//! arena, so no memory is lost to fragmentation. A directory lists the pages: row `i` has the
-//! `i`-th pages of all shards, so the part in use is a few bytes per shard and stays in the cache.
+//! position depends on, so a shard grows by a page without reading a key: the writer copies at most
+//! some two thousand slots, and no put waits longer than that. All shards are made of equal pages
+//! of one arena, so no memory is lost to fragmentation. A directory lists the pages: row `i` has
+//! the `i`-th pages of all shards of a level, so the part in use is a few bytes per shard and stays
+//! in the cache.
+//!
+//! A shard that has 20 pages does not grow further: it splits into two. *Level* `l` has the 2^l
+//! shards that the highest `l` bits of a hash choose; shard `n` splits into the shards `2n` and
+//! `2n + 1` of the next level. A search begins at the first level that has a shard which is not
+//! split. The highest known bit of each entry becomes part of the number of its new shard, and no
+//! key is read to learn another bit, so the entry then knows one bit less of its field. An entry
+//! that is added later knows all 23. The *class* of an entry is what every entry of the index knows
+//! (`width` bits): the home position depends on it alone, so a search meets the entries of a class
+//! in one run, and takes those whose known bits are those of the key. Operations that know the
+//! location of an entry find it by its class and location.
+//!
+//! A search for an absent key reads a wrong record if an entry of its shard agrees in all known
+//! bits. With 1,100 entries per shard on average, of which all know `k` bits, that happens in
+//! 1,100 / 2^k searches: 1 in 7,600 for `k` = 23. After `d` doublings the entries of each time are
+//! the half of those that come later, so the sum is about (1 + d / 2) times as many: 1 in 1,700
+//! after 7 doublings. An opening starts with shards for all entries, which then know all bits
+//! again. The last level is at most 12 beyond the first and at most 25: 2^36 keys.
 //!
 //! Readers take no lock and never wait; every word is atomic. The writer changes a shard so that a
 //! search from left to right finds every entry that stays in it: an insertion shifts entries from

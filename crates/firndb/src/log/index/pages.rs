@@ -1,7 +1,9 @@
-//! The memory of the index: pages of slots, and the directory that says which shard has which page.
+//! The memory of the index: pages of slots, and levels of shards, whose directories say which shard
+//! has which page.
 
 use crate::disk::Words;
-use crate::log::index::slot::HASH_BITS;
+use crate::log::index::shard::Shard;
+use crate::log::index::slot::KNOWN_BITS;
 use crate::sync::AtomicU64;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,75 +12,174 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) const PAGE: usize = if cfg!(firndb_model) { 8 } else { 128 };
 /// Pages that are allocated at once: 2 MiB, which is a huge page.
 pub(crate) const CHUNK: usize = if cfg!(firndb_model) { 8 } else { 2048 };
-/// Pages of a shard that is as full as writers may make it.
-pub(crate) const PAGES: usize = if cfg!(firndb_model) { 16 } else { 256 };
-/// Most pages of a shard. More than [`PAGES`], for entries that were admitted before the shard was
-/// full, and for a shard whose last entries are pushed beyond its end.
-pub(crate) const PAGES_MAX: usize = PAGES + PAGES / 16;
+/// Pages of a shard that is as full as it gets before it splits.
+pub(crate) const PAGES: usize = if cfg!(firndb_model) { 2 } else { 20 };
+/// The same at the last level, where shards cannot split.
+pub(crate) const PAGES_LAST: usize = if cfg!(firndb_model) { 2 } else { 32 };
+/// Most pages of a shard. More than [`PAGES_LAST`], for entries that were admitted before the shard
+/// was full, and for a shard whose last entries are pushed beyond its end.
+pub(crate) const PAGES_MAX: usize = PAGES_LAST + PAGES_LAST.div_ceil(4);
+/// Entries of a shard after an opening, at most, on average: then hardly any has to split soon.
+const LOADED_MAX: u64 = 1800;
+/// No index has a level beyond this one: 2^25 shards of 2,000 entries are 2^36.
+pub(crate) const LEVEL_MAX: u32 = if cfg!(firndb_model) { 3 } else { 25 };
+
+/// Chunks of a group, which is listed in one allocation.
+const GROUP: usize = 1024;
+/// Groups: enough for every page that a half of a directory word can name.
+const GROUPS: usize = if cfg!(firndb_model) { 1 } else { (1 << 32) / CHUNK / GROUP };
 
 /// The index would need more memory than its shape allows, or than the system has.
 #[derive(Debug)]
 pub(crate) struct Full;
 
-/// Pages, directory and shard words.
+/// The shape of an index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// The level of the shards that it begins with: there are 2^`first` of them.
+    pub(crate) first: u32,
+    /// The level of the smallest shards, at most 12 more: then no entry has fewer than 11 bits of
+    /// its hash in its slot.
+    pub(crate) last: u32,
+    /// Most bits of a hash that entries know, because their source does not have more.
+    pub(crate) known: u32,
+}
+
+impl Shape {
+    /// The shape of a new index with this first level, which may double `doublings` times.
+    pub(crate) fn new(first: u32, doublings: u32) -> Shape {
+        Shape { first, last: (first + doublings.min(12)).min(LEVEL_MAX).max(first), known: 63 }
+    }
+
+    /// The shape of an index into which this many entries will be loaded: shards of at most
+    /// [`LOADED_MAX`] entries on average, if there are so many levels.
+    pub(crate) fn with_entries(self, entries: u64) -> Shape {
+        let is_large_enough = |&level: &u32| entries <= LOADED_MAX << level;
+        Shape { first: (self.first..self.last).find(is_large_enough).unwrap_or(self.last), ..self }
+    }
+}
+
+/// Pages, and levels of shards.
 pub(crate) struct Pages {
-    bits: u32,
-    /// Per shard: bits 63-48 count its rebuilds and the entries restored to it, bits 47-32 are its
-    /// number of pages, bit 0 is its half of the directory's words.
-    pub(crate) shards: Box<[AtomicU64]>,
-    /// Row `i` has a word per shard; each half of the word is the number of an `i`-th page.
-    pub(crate) directory: Box<[OnceLock<Words>]>,
-    /// Most pages that a shard ever had.
-    pub(crate) rows: AtomicU32,
-    chunks: Box<[OnceLock<Words>]>,
+    shape: Shape,
+    /// Level `l` has 2^l shards.
+    levels: [OnceLock<Level>; LEVEL_MAX as usize + 1],
+    /// The level at which searches begin. All shards before it are split.
+    base: AtomicU64,
+    groups: Box<[OnceLock<Box<[OnceLock<Words>]>>]>,
     /// Pages that the writer took from the chunks.
     pub(crate) taken: AtomicU32,
+    /// Chunks that were allocated.
+    made: AtomicU32,
     /// Chunks that [`Pages::reserve`] has prepared; 0 if it was never called.
     reserved: AtomicU32,
 }
 
-impl Pages {
-    /// Pages of 2^bits empty shards.
-    pub(crate) fn new(bits: u32) -> Pages {
-        let shards: Box<[AtomicU64]> = (0..1usize << bits).map(|_| AtomicU64::new(0)).collect();
-        // Every shard at its largest, and as much again while it is rebuilt.
-        let chunks = (2 * shards.len() * PAGES_MAX).div_ceil(CHUNK);
-        let [directory, chunks] =
-            [PAGES_MAX, chunks].map(|count| (0..count).map(|_| OnceLock::new()).collect());
-        let (rows, taken, reserved) = Default::default();
-        let pages = Pages { bits, shards, directory, rows, chunks, taken, reserved };
-        let _ = pages.row(0); // The writer retries and reports an error.
-        pages
-    }
+/// The words of the shards of a level. Row 0 has the shard words: bits 63-48 count rebuilds and
+/// restored entries, bits 47-32 are the number of pages, bit 1 says that the shard is split, bit 0
+/// is its half of the directory's words. The other rows are the directory: each half of a word of
+/// row `i + 1` is the number of an `i`-th page.
+pub(crate) struct Level {
+    words: Words,
+    /// Most pages that a shard of this level ever had.
+    pub(crate) rows: AtomicU32,
+}
 
-    /// Shard and slot bits of a key's hash.
+impl Level {
+    /// The word of a shard.
     #[inline]
-    pub(crate) fn split(&self, hash: u64) -> (usize, u64) {
-        let shard = (hash >> 32 >> (32 - self.bits)) as usize;
-        (shard, (hash << self.bits) >> (64 - HASH_BITS))
+    pub(crate) fn shard(&self, number: usize) -> &AtomicU64 {
+        &self.words[number]
     }
 
-    /// Number of bits of a hash that the index keeps.
+    /// The word with the page `i` of a shard of this level, `level`; `None` if no shard has that
+    /// many.
+    #[inline]
+    pub(crate) fn page(&self, level: u32, number: usize, i: usize) -> Option<&AtomicU64> {
+        self.words.get((i + 1) << level | number)
+    }
+}
+
+impl Pages {
+    /// Pages of the empty shards of the first level.
+    pub(crate) fn new(shape: Shape) -> Result<Pages, Full> {
+        let groups = (0..GROUPS).map(|_| OnceLock::new()).collect();
+        let (taken, made, reserved) = Default::default();
+        let levels = std::array::from_fn(|_| OnceLock::new());
+        let base = AtomicU64::new(shape.first.into());
+        let pages = Pages { shape, levels, base, groups, taken, made, reserved };
+        pages.level(shape.first)?;
+        Ok(pages)
+    }
+
+    /// Number of bits of a hash that every entry knows.
+    #[inline]
     pub(crate) fn width(&self) -> u32 {
-        HASH_BITS + self.bits
+        (self.shape.first + KNOWN_BITS).min(self.shape.known)
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The shard that has the entries of a hash now.
+    #[inline]
+    pub(crate) fn leaf(&self, hash: u64) -> Shard<'_> {
+        let mut number = self.base();
+        loop {
+            let level = self.levels[number as usize].get();
+            let level = level.expect("a level is there before searches come to it");
+            let shard = Shard::load(self, level, number, (hash >> 32 >> (32 - number)) as usize);
+            if !shard.is_split() {
+                return shard;
+            }
+            number += 1;
+        }
+    }
+
+    /// A shard of a level that was allocated.
+    pub(crate) fn shard(&self, level: u32, number: usize) -> Result<Shard<'_>, Full> {
+        let words = self.levels[level as usize].get().ok_or(Full)?;
+        Ok(Shard::load(self, words, level, number))
+    }
+
+    #[inline]
+    pub(crate) fn base(&self) -> u32 {
+        self.base.load(Ordering::Acquire) as u32
+    }
+
+    /// Lets searches begin at this level. All shards before it must be split.
+    pub(crate) fn set_base(&self, level: u32) {
+        self.base.store(level.into(), Ordering::Release);
+    }
+
+    /// A level, allocated if necessary. The kernel provides its memory on first access.
+    pub(crate) fn level(&self, number: u32) -> Result<&Level, Full> {
+        let level = &self.levels[number as usize];
+        if level.get().is_none() {
+            let words = Words::new((1 + PAGES_MAX) << number, false).map_err(|_| Full)?;
+            let _ = level.set(Level { words, rows: AtomicU32::new(0) });
+        }
+        level.get().ok_or(Full)
+    }
+
+    #[inline]
+    fn chunk(&self, number: usize) -> Option<&OnceLock<Words>> {
+        self.groups.get(number / GROUP)?.get()?.get(number % GROUP)
     }
 
     /// The slots of a page; empty if the page was never allocated.
     #[inline]
     pub(crate) fn page(&self, page: u32) -> &[AtomicU64] {
-        let chunk = self.chunks.get(page as usize / CHUNK).and_then(OnceLock::get);
+        let chunk = self.chunk(page as usize / CHUNK).and_then(OnceLock::get);
         let at = page as usize % CHUNK * PAGE;
         chunk.and_then(|chunk| chunk.get(at..at + PAGE)).unwrap_or(&[])
     }
 
-    /// A row of the directory, allocated if necessary.
-    pub(crate) fn row(&self, i: usize) -> Result<&Words, Full> {
-        let row = self.directory.get(i).ok_or(Full)?;
-        if row.get().is_none() {
-            let words = Words::new(self.shards.len(), false).map_err(|_| Full)?;
-            let _ = row.set(words); // Another thread may have set it first.
-        }
-        row.get().ok_or(Full)
+    /// Whether the chunk of a page was allocated.
+    #[inline]
+    pub(crate) fn is_allocated(&self, page: u32) -> bool {
+        self.chunk(page as usize / CHUNK).is_some_and(|chunk| chunk.get().is_some())
     }
 
     /// Allocates the chunk of a page if necessary.
@@ -89,12 +190,17 @@ impl Pages {
     }
 
     fn allocate_chunk(&self, number: usize, is_huge: bool) -> Result<(), Full> {
-        let chunk = self.chunks.get(number).ok_or(Full)?;
+        let group = self.groups.get(number / GROUP).ok_or(Full)?;
+        let group = group.get_or_init(|| (0..GROUP).map(|_| OnceLock::new()).collect());
+        let chunk = &group[number % GROUP];
         if chunk.get().is_none() {
             // A small index takes what it needs. A large one misses the processor's caches, and
             // then a huge page makes it about twice as fast.
             let words = Words::new(CHUNK * PAGE, number > 0 && is_huge).map_err(|_| Full)?;
-            let _ = chunk.set(words); // Another thread may have set it first.
+            // Another thread may have set it first.
+            if chunk.set(words).is_ok() {
+                self.made.fetch_add(1, Ordering::Relaxed);
+            }
         }
         Ok(())
     }
@@ -103,14 +209,11 @@ impl Pages {
     /// milliseconds to provide a huge page. Called by a maintenance thread. If the writer gets
     /// there first it takes small pages, which the next call makes huge.
     pub(crate) fn reserve(&self) {
-        // As many rows as the next shard that grows may need.
-        let rows = self.rows.load(Ordering::Relaxed) as usize;
-        let _ = (rows..=rows + rows / 8).try_for_each(|i| self.row(i).map(|_| ()));
         let taken = self.taken.load(Ordering::Relaxed) as usize;
         let next = if taken % CHUNK >= CHUNK / 4 { taken / CHUNK + 1 } else { taken / CHUNK };
         let seen = self.reserved.fetch_max(1, Ordering::Relaxed).max(1) as usize;
         let done = (seen..=next).take_while(|&number| {
-            match self.chunks.get(number).and_then(OnceLock::get) {
+            match self.chunk(number).and_then(OnceLock::get) {
                 Some(chunk) => chunk.make_huge(),
                 // The writer retries and reports an error.
                 None => self.allocate_chunk(number, true).is_ok(),
@@ -119,12 +222,17 @@ impl Pages {
         self.reserved.store((seen + done.count()) as u32, Ordering::Relaxed);
     }
 
-    /// Bytes of memory in use.
+    /// Bytes of memory in use, including two words per shard for its counts, which the writer has.
     pub(crate) fn memory(&self) -> u64 {
-        let [chunks, rows] = [&self.chunks, &self.directory]
-            .map(|all| all.iter().take_while(|words| words.get().is_some()).count());
-        let words = self.shards.len() * (2 + rows) + chunks * CHUNK * PAGE;
-        let tables = (self.chunks.len() + PAGES_MAX) * size_of::<OnceLock<Words>>();
-        (words * 8 + tables) as u64
+        let levels = self.levels.iter().enumerate();
+        let levels = levels.filter_map(|(number, level)| Some((number, level.get()?)));
+        let words = |(number, level): (usize, &Level)| {
+            (2 + level.rows.load(Ordering::Relaxed) as usize) << number
+        };
+        let chunks = self.made.load(Ordering::Relaxed) as usize;
+        let groups = self.groups.iter().filter(|group| group.get().is_some()).count();
+        let tables = GROUPS + groups * GROUP;
+        let words = levels.map(words).sum::<usize>() + chunks * CHUNK * PAGE;
+        (words * 8 + tables * size_of::<OnceLock<Words>>()) as u64
     }
 }

@@ -1,7 +1,9 @@
 //! The bits of an index slot: see the table in [`crate::log::index`].
 
-/// Bits of the key's hash in a slot.
-pub(crate) const HASH_BITS: u32 = 24;
+/// Bits of a slot's field.
+pub(crate) const FIELD_BITS: u32 = 24;
+/// Most bits of the key's hash in a field.
+pub(crate) const KNOWN_BITS: u32 = FIELD_BITS - 1;
 const OFFSET_BITS: u32 = 26;
 /// Bits of a slot of the segment table.
 pub(crate) const SEGMENT_BITS: u32 = 14;
@@ -50,10 +52,26 @@ impl RecordLocation {
     }
 }
 
-/// The hash bits of a slot.
+/// The field of a slot.
 #[inline]
-pub(crate) fn hash_of(slot: u64) -> u64 {
+pub(crate) fn field_of(slot: u64) -> u64 {
     slot >> LOCATION_BITS
+}
+
+/// The field of an entry of which the `known` highest bits of the hash are known, in a shard of
+/// this level: the bits below those that choose the shard, as many as are known and fit, then a
+/// one, then zeros.
+#[inline]
+pub(crate) fn field(hash: u64, known: u32, level: u32) -> u64 {
+    let unknown = 63 - known.min(level + KNOWN_BITS);
+    ((hash >> unknown | 1) << unknown << level) >> LOCATION_BITS
+}
+
+/// Whether a field's known bits are the first ones of `bits`, which has a bit in every place.
+#[inline]
+pub(crate) fn is_prefix(field: u64, bits: u64) -> bool {
+    let marker = field & field.wrapping_neg();
+    (field ^ bits) < marker << 1
 }
 
 /// Whether a slot holds an entry: it is neither empty nor removed.

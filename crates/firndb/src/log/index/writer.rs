@@ -4,39 +4,44 @@ use crate::log::failpoints::Failpoint;
 use crate::log::index::displaced::Displacement;
 use crate::log::index::hash_index::Index;
 use crate::log::index::insert_buffer::{BUFFER_SLOTS, BufferedInsert};
-use crate::log::index::pages::{Full, PAGE, PAGES, PAGES_MAX};
-use crate::log::index::shard::{SLACK, Shard, home};
-use crate::log::index::slot::{
-    HASH_BITS, LOCATION_BITS, REMOVED, RecordLocation, hash_of, is_entry,
-};
-use std::sync::OnceLock;
+use crate::log::index::pages::{Full, PAGE, PAGES, PAGES_LAST, PAGES_MAX, Shape};
+use crate::log::index::shard::{SLACK, SPLIT, Shard};
+use crate::log::index::slot::{LOCATION_BITS, REMOVED, RecordLocation, field, field_of, is_entry};
+use crate::sync::AtomicU64;
 use std::sync::atomic::Ordering;
 
 /// The writer's own state. Every method must be called with the index it was created with.
 pub(crate) struct IndexWriter {
-    counts: Vec<Count>,
+    /// Counts of the slots of each shard, by level.
+    counts: Vec<Vec<Count>>,
+    /// Number of split shards, by level.
+    splits: Vec<u64>,
     free: Vec<u32>,
     pages: u32,
     entries: u64,
 }
 
-/// Counts of a shard's slots.
-#[derive(Clone, Copy, Default)]
-struct Count {
-    /// Slots that are not empty.
-    used: u32,
-    removed: u32,
-}
+/// Counts of a shard's slots: those that are not empty, and those that are removed. An array,
+/// because a vector of zeros of numbers costs no time.
+type Count = [u32; 2];
 
 /// Most entries of a shard, including those that may still arrive from the insert buffer and the
-/// displaced set: what a shard of [`PAGES`] pages holds at the usual load.
+/// displaced set, before the shard splits: what [`PAGES`] pages hold at the usual load.
 const ENTRIES_MAX: usize = PAGES * PAGE / 8 * 7;
+/// The same at the last level.
+pub(crate) const ENTRIES_LAST: usize = PAGES_LAST * PAGE / 8 * 7;
 
-/// An empty index of 2^bits shards, and its writer.
-pub(crate) fn create(bits: u32) -> (Index, IndexWriter) {
-    let index = Index::new(bits);
-    let counts = vec![Count::default(); index.shards()];
-    (index, IndexWriter { counts, free: Vec::new(), pages: 0, entries: 0 })
+/// Pages that are allocated before an entry is admitted: if each buffered and displaced entry makes
+/// its shard one page larger, and one of these shards is copied or split, all of them fit.
+const SPARE_PAGES: u32 = (2 * BUFFER_SLOTS + 2 * PAGES_MAX) as u32;
+
+/// An empty index of this shape, and its writer.
+pub(crate) fn create(shape: Shape) -> Result<(Index, IndexWriter), Full> {
+    let index = Index::new(shape)?;
+    let (counts, splits, free) = Default::default();
+    let mut writer = IndexWriter { counts, splits, free, pages: 0, entries: 0 };
+    writer.add_level(&index, shape.first)?;
+    Ok((index, writer))
 }
 
 impl IndexWriter {
@@ -45,26 +50,54 @@ impl IndexWriter {
         self.entries
     }
 
-    /// Whether one more key with this hash fits. If so, its insertion, and that of every buffered
-    /// or displaced entry, can fail for lack of memory only.
+    /// Makes room for one more key with this hash. Returns `false` if there is none. Otherwise its
+    /// insertion, and that of every buffered or displaced entry, cannot fail.
     #[inline]
-    pub(crate) fn has_room_for(&self, index: &Index, hash: u64) -> bool {
-        self.has_room_in(index.pages.split(hash).0, 1)
+    pub(crate) fn make_room_for(&mut self, index: &Index, hash: u64) -> bool {
+        self.make_room(index, hash, 1) && self.has_pages(index)
     }
 
-    /// [`IndexWriter::has_room_for`] of several keys. Sorts the hashes.
-    pub(crate) fn has_room(&self, index: &Index, hashes: &mut [u64]) -> bool {
-        let shard = |hash: &u64| index.pages.split(*hash).0;
+    /// [`IndexWriter::make_room_for`] several keys, whose insertion can fail for lack of memory
+    /// only. Sorts the hashes.
+    pub(crate) fn make_room_for_all(&mut self, index: &Index, hashes: &mut [u64]) -> bool {
         hashes.sort_unstable(); // The high bits say which shard.
-        hashes
-            .chunk_by(|a, b| shard(a) == shard(b))
-            .all(|same| self.has_room_in(shard(&same[0]), same.len()))
+        let mut rest = &hashes[..];
+        while let [first, ..] = *rest {
+            let shard = index.pages.leaf(first);
+            let count = rest.partition_point(|&hash| shard.has(hash));
+            if self.has_room(index, &shard, count) {
+                rest = &rest[count..];
+            } else if self.split(index, &shard).is_err() {
+                return false;
+            }
+        }
+        self.has_pages(index)
     }
 
     #[inline]
-    fn has_room_in(&self, shard: usize, more: usize) -> bool {
-        let Count { used, removed } = self.counts[shard];
-        (used - removed) as usize + more + 2 * BUFFER_SLOTS <= ENTRIES_MAX
+    fn make_room(&mut self, index: &Index, hash: u64, more: usize) -> bool {
+        loop {
+            let shard = index.pages.leaf(hash);
+            if self.has_room(index, &shard, more) {
+                return true;
+            }
+            if self.split(index, &shard).is_err() {
+                return false;
+            }
+        }
+    }
+
+    #[inline]
+    fn has_room(&self, index: &Index, shard: &Shard, more: usize) -> bool {
+        let [used, removed] = self.counts[shard.depth as usize][shard.number];
+        (used - removed) as usize + more + 2 * BUFFER_SLOTS <= capacity(index, shard.depth)
+    }
+
+    /// Whether there is memory for all entries that may arrive.
+    #[inline]
+    fn has_pages(&self, index: &Index) -> bool {
+        let last = self.pages.saturating_add(SPARE_PAGES);
+        index.pages.is_allocated(last) || index.pages.allocate(last).is_ok()
     }
 
     /// Adds an entry, even if there is one with the same bits.
@@ -74,27 +107,36 @@ impl IndexWriter {
         hash: u64,
         location: RecordLocation,
     ) -> Result<(), Full> {
-        let (number, bits) = index.pages.split(hash);
-        let new = bits << LOCATION_BITS | location.bits();
+        self.insert_known(index, hash, index.pages.shape().known, location)
+    }
+
+    /// [`IndexWriter::insert`] with so many known bits of the hash.
+    fn insert_known(
+        &mut self,
+        index: &Index,
+        hash: u64,
+        known: u32,
+        location: RecordLocation,
+    ) -> Result<(), Full> {
         loop {
-            let shard = Shard::load(&index.pages, number);
+            let shard = index.pages.leaf(hash);
+            let new = field(hash, known, shard.depth) << LOCATION_BITS | location.bits();
             let slots = shard.slots();
-            let count = self.counts[number];
+            let [used, removed] = *self.count(&shard);
             // At most a load of 7/8: beyond that searches get long.
-            let is_full = (count.used as usize + 1) * 8 > slots * 7;
-            if !is_full && self.insert_at(number, &shard, new) {
+            let is_full = (used as usize + 1) * 8 > slots * 7;
+            if !is_full && self.insert_at(&shard, new) {
                 self.entries += 1;
                 return Ok(());
             }
-            // A rebuild drops the marks of removed entries, which may be enough.
-            let live = (count.used - count.removed) as usize;
-            let pages = slots / PAGE;
-            let grown = match pages < PAGES {
-                true => (pages + (pages / 8).max(1)).min(PAGES),
-                false => pages + 1,
-            };
-            let is_enough = is_full && live * 4 <= slots * 3;
-            self.rebuild(index, number, if is_enough { pages.max(1) } else { grown })?;
+            let (live, pages) = ((used - removed) as usize, slots / PAGE);
+            let is_largest = pages >= PAGES_LAST && removed as usize >= PAGE / 4;
+            if is_full && (live * 4 <= slots * 3 || is_largest) {
+                // A rebuild drops the marks of removed entries, which is enough.
+                self.lay_out(index, &shard, &live_of(&shard), pages.max(1))?;
+            } else if pages < PAGES || self.split(index, &shard).is_err() {
+                self.lay_out(index, &shard, &live_of(&shard), pages + 1)?;
+            }
         }
     }
 
@@ -105,52 +147,80 @@ impl IndexWriter {
         index: &Index,
         entries: &[(u64, RecordLocation)],
     ) -> Result<(), Full> {
-        let shard_of = |kept: u64| (kept >> HASH_BITS) as usize;
-        let mut ends = vec![0; index.shards()];
-        entries.iter().for_each(|&(kept, _)| ends[shard_of(kept)] += 1);
+        let (base, width) = (index.pages.base(), index.width());
+        let shard_of = |kept: u64| (kept >> (width - base)) as usize;
+        let Some(first) = entries.iter().map(|entry| shard_of(entry.0)).min() else {
+            return Ok(());
+        };
+        let last = entries.iter().map(|entry| shard_of(entry.0)).max().unwrap_or(first);
+        let mut ends = vec![0; last - first + 1];
+        entries.iter().for_each(|&(kept, _)| ends[shard_of(kept) - first] += 1);
         let mut sum = 0;
         ends.iter_mut().for_each(|end| sum += std::mem::replace(end, sum));
         let mut slots = vec![0; entries.len()];
         for &(kept, location) in entries {
-            let end = &mut ends[shard_of(kept)];
-            slots[*end] = (kept & ((1 << HASH_BITS) - 1)) << LOCATION_BITS | location.bits();
+            let end = &mut ends[shard_of(kept) - first];
+            let field = field(kept << (64 - width), width, base);
+            slots[*end] = field << LOCATION_BITS | location.bits();
             *end += 1;
         }
         let mut start = 0;
-        for (number, end) in ends.into_iter().enumerate() {
+        for (i, end) in ends.into_iter().enumerate() {
             let more = &slots[std::mem::replace(&mut start, end)..end];
-            if !more.is_empty() {
-                let mut live = live_of(&Shard::load(&index.pages, number));
-                live.extend_from_slice(more);
-                live.sort_unstable();
-                let pages = (live.len() * 5 / 4 + SLACK).div_ceil(PAGE).min(PAGES);
-                self.lay_out(index, number, &live, pages)?;
-                self.entries += more.len() as u64;
-            }
+            self.fill_shard(index, (first + i, base), more)?;
         }
         Ok(())
     }
 
+    /// Adds the words of slots to a shard, given by its number and level.
+    fn fill_shard(
+        &mut self,
+        index: &Index,
+        (number, level): (usize, u32),
+        more: &[u64],
+    ) -> Result<(), Full> {
+        if more.is_empty() {
+            return Ok(());
+        }
+        let shard = index.pages.shard(level, number)?;
+        let mut live = live_of(&shard);
+        if shard.is_split() || live.len() + more.len() > capacity(index, level) {
+            for &slot in more {
+                let hash = (number as u64) << 32 << (32 - level) | slot >> level;
+                // The bits of the location are below those that every entry knows.
+                let location = RecordLocation::of_slot(slot);
+                self.insert_known(index, hash, index.width(), location)?;
+            }
+            return Ok(());
+        }
+        live.extend_from_slice(more);
+        live.sort_unstable();
+        let pages = (live.len() * 8 / 7 + SLACK).div_ceil(PAGE);
+        self.lay_out(index, &shard, &live, pages)?;
+        self.entries += more.len() as u64;
+        Ok(())
+    }
+
     /// Stores a slot's word at its position. `false` if there is no room towards the end.
-    fn insert_at(&mut self, number: usize, shard: &Shard, new: u64) -> bool {
-        let slots = shard.slots();
-        let bits = hash_of(new);
-        let at = shard.first(shard.home(bits), |slot| slot == 0 || hash_of(slot) > bits);
+    fn insert_at(&mut self, shard: &Shard, new: u64) -> bool {
+        let field = field_of(new);
+        let at = shard.first(shard.home(field), |slot| slot == 0 || field_of(slot) > field);
         let end = shard.first(at, |slot| !is_entry(slot));
-        if end >= slots {
+        if end >= shard.slots() {
             return false;
         }
-        let count = &mut self.counts[number];
+        let [used, removed] = self.count(shard);
         match shard.from(end)[0].load(Ordering::Relaxed) {
-            0 => count.used += 1,
-            _ => count.removed -= 1,
+            0 => *used += 1,
+            _ => *removed -= 1,
         }
         shard.shift(at, end);
         shard.from(at)[0].store(new, Failpoint::ShiftRelaxed.instead_of_release());
         true
     }
 
-    /// Replaces the location of an entry. `false` if there is no such entry.
+    /// Replaces the location of an entry, which keeps its known bits. `false` if there is no such
+    /// entry. The hash must have the bits that every entry knows.
     pub(crate) fn replace(
         &mut self,
         index: &Index,
@@ -158,34 +228,25 @@ impl IndexWriter {
         old: RecordLocation,
         new: RecordLocation,
     ) -> bool {
-        self.change(index, hash, old, new.bits())
+        let shard = index.pages.leaf(hash);
+        let Some(slot) = shard.slot_of(hash, old) else { return false };
+        change(slot, new.bits());
+        true
     }
 
-    /// Removes an entry. `false` if there is no such entry.
+    /// Removes an entry. `false` if there is no such entry. The hash must have the bits that every
+    /// entry knows.
     pub(crate) fn remove(&mut self, index: &Index, hash: u64, old: RecordLocation) -> bool {
-        let removed = self.change(index, hash, old, REMOVED);
-        if removed {
-            self.entries -= 1;
-            self.counts[index.pages.split(hash).0].removed += 1;
-        }
-        removed
-    }
-
-    fn change(&mut self, index: &Index, hash: u64, old: RecordLocation, new: u64) -> bool {
-        let (number, bits) = index.pages.split(hash);
-        let shard = Shard::load(&index.pages, number);
-        let old = bits << LOCATION_BITS | old.bits();
-        let is_end = |slot| slot == 0 || hash_of(slot) > bits;
-        let at = shard.first(shard.home(bits), |slot| slot == old || is_end(slot));
-        if at >= shard.slots() || shard.from(at)[0].load(Ordering::Relaxed) != old {
-            return false;
-        }
-        shard.from(at)[0].store(bits << LOCATION_BITS | new, Ordering::Release);
+        let shard = index.pages.leaf(hash);
+        let Some(slot) = shard.slot_of(hash, old) else { return false };
+        change(slot, REMOVED);
+        self.entries -= 1;
+        self.count(&shard)[1] += 1;
         true
     }
 
     /// Replaces the location of an entry and stores the old one in the displaced set, where its
-    /// slot must be free. Where several entries have the kept bits of the hash, `old` must be of
+    /// slot must be free. Where several entries have the known bits of the hash, `old` must be of
     /// the new record's key, or the first of them: then searches find the new entry before every
     /// entry that may be of its key.
     pub(crate) fn displace(
@@ -195,11 +256,15 @@ impl IndexWriter {
         old: RecordLocation,
         new: RecordLocation,
     ) {
+        let shard = index.pages.leaf(hash);
+        let Some(slot) = shard.slot_of(hash, old) else { return };
+        let field = field_of(slot.load(Ordering::Relaxed));
+        let known = shard.hash_of(field);
         if Failpoint::DisplaceTooLate.is_on() {
-            self.replace(index, hash, old, new);
+            change(slot, new.bits());
         }
-        index.displaced.store(index.buffer_slot(hash), Displacement { hash, old, new });
-        self.replace(index, hash, old, new);
+        index.displaced.store(index.buffer_slot(hash), Displacement { hash: known, old, new });
+        change(slot, new.bits());
     }
 
     /// Forgets the displaced entry in a slot.
@@ -210,10 +275,10 @@ impl IndexWriter {
     /// Restores the displaced entry in a slot to its shard, after the entry that took its slot.
     pub(crate) fn restore(&mut self, index: &Index, slot: usize) -> Result<(), Full> {
         let Some(Displacement { hash, old, .. }) = index.displaced.get(slot) else { return Ok(()) };
-        self.insert(index, hash, old)?;
-        let word = &index.pages.shards[index.pages.split(hash).0];
+        self.insert_known(index, hash, 63 - hash.trailing_zeros(), old)?;
         if !Failpoint::RestoreWithoutVersion.is_on() {
-            word.store(word.load(Ordering::Relaxed).wrapping_add(1 << 48), Ordering::Release);
+            let shard = index.pages.leaf(hash);
+            shard.publish(shard.word.wrapping_add(1 << 48), Ordering::Release);
         }
         self.drop_displaced(index, slot);
         Ok(())
@@ -248,30 +313,80 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// Copies a shard into at least this many new pages, without the marks of removed entries.
-    fn rebuild(&mut self, index: &Index, number: usize, pages: usize) -> Result<(), Full> {
-        self.lay_out(index, number, &live_of(&Shard::load(&index.pages, number)), pages)
+    /// Divides a shard into two of the next level, by the highest bit of its fields. The others
+    /// move up, and below them one more bit is unknown. Does not change the index if it fails.
+    #[cold]
+    fn split(&mut self, index: &Index, shard: &Shard) -> Result<(), Full> {
+        let level = shard.depth;
+        if level == index.pages.shape().last {
+            return Err(Full);
+        }
+        self.add_level(index, level + 1)?;
+        let mut live = live_of(shard);
+        let middle = live.partition_point(|slot| slot >> 63 == 0);
+        for slot in &mut live {
+            let location = RecordLocation::of_slot(*slot).bits();
+            *slot = (field_of(*slot) << (LOCATION_BITS + 1)) | location;
+        }
+        let (low, high) = live.split_at(middle);
+        // A search that begins before this, and runs over pages that are reused after it, sees that
+        // the word changed.
+        let word = (shard.word >> 48).wrapping_add(1) << 48 | SPLIT;
+        if Failpoint::SplitTooEarly.is_on() {
+            shard.publish(word, Ordering::Release);
+        }
+        for (n, half) in [low, high].into_iter().enumerate() {
+            let child = index.pages.shard(level + 1, 2 * shard.number + n)?;
+            let pages = (half.len() * 8).div_ceil(7 * PAGE);
+            self.lay_out(index, &child, half, pages.max(1))?;
+        }
+        shard.publish(word, Ordering::Release);
+        self.free_pages(shard);
+        *self.count(shard) = [0, 0];
+        self.splits[level as usize] += 1;
+        let mut base = index.pages.base();
+        while self.splits[base as usize] == 1 << base {
+            base += 1;
+        }
+        index.pages.set_base(base);
+        Ok(())
+    }
+
+    /// Allocates a level, if necessary, and the counts of its shards.
+    fn add_level(&mut self, index: &Index, level: u32) -> Result<(), Full> {
+        index.pages.level(level)?;
+        let level = level as usize;
+        if self.counts.len() <= level {
+            self.counts.resize(level + 1, Vec::new());
+            self.counts[level] = vec![[0, 0]; 1 << level];
+            self.splits.resize(level + 1, 0);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn count(&mut self, shard: &Shard) -> &mut Count {
+        &mut self.counts[shard.depth as usize][shard.number]
     }
 
     /// Builds a shard of these sorted slots in at least this many new pages, and publishes it.
     fn lay_out(
         &mut self,
         index: &Index,
-        number: usize,
+        old: &Shard,
         live: &[u64],
         mut pages: usize,
     ) -> Result<(), Full> {
-        while !fits(live, pages * PAGE) {
+        while !fits(old, live, pages) {
             pages += 1;
         }
         if pages > PAGES_MAX {
             return Err(Full);
         }
-        let old = Shard::load(&index.pages, number);
-        let new = self.fresh(index, number, pages)?;
+        let new = self.fresh(index, old, pages)?;
         let (mut next, mut page, mut start) = (0, new.from(0), 0);
         for &slot in live {
-            let at = new.home(hash_of(slot)).max(next);
+            let at = new.home(field_of(slot)).max(next);
             if at >= start + PAGE {
                 start = at - at % PAGE;
                 page = new.from(start);
@@ -279,34 +394,37 @@ impl IndexWriter {
             page[at - start].store(slot, Ordering::Release);
             next = at + 1;
         }
-        index.pages.shards[number]
-            .store(new.word, Failpoint::PublishShardRelaxed.instead_of_release());
-        self.counts[number] = Count { used: live.len() as u32, removed: 0 };
-        let rows = index.pages.directory.iter().take(old.slots() / PAGE).filter_map(OnceLock::get);
-        self.free.extend(rows.map(|row| old.half(row[number].load(Ordering::Relaxed))));
+        new.publish(new.word, Failpoint::PublishShardRelaxed.instead_of_release());
+        *self.count(old) = [live.len() as u32, 0];
+        self.free_pages(old);
         Ok(())
+    }
+
+    /// Lets the pages of a version of a shard that is no longer published be used again.
+    fn free_pages(&mut self, shard: &Shard) {
+        let pages = (0..shard.slots() / PAGE).filter_map(|i| shard.page(i));
+        self.free.extend(pages.map(|page| shard.half(page.load(Ordering::Relaxed))));
     }
 
     /// An unpublished version of a shard, of empty pages, listed in the unused half of the
     /// directory.
     fn fresh<'a>(
         &mut self,
-        index: &'a Index,
-        number: usize,
+        index: &Index,
+        old: &Shard<'a>,
         pages: usize,
     ) -> Result<Shard<'a>, Full> {
-        let old = Shard::load(&index.pages, number).word;
         let more = if Failpoint::CountNoRebuilds.is_on() { 0 } else { 1 };
-        let rebuilds = (old >> 48).wrapping_add(more) & 0xFFFF;
-        let word = rebuilds << 48 | (pages as u64) << 32 | (old & 1 ^ 1);
-        let new = Shard::with_word(&index.pages, number, word);
+        let rebuilds = (old.word >> 48).wrapping_add(more) & 0xFFFF;
+        let word = rebuilds << 48 | (pages as u64) << 32 | (old.word & 1 ^ 1);
+        let new = old.with_word(word);
         for i in 0..pages {
             let page = u64::from(self.page(index)?);
-            let both = &index.pages.row(i)?[number];
+            let both = new.page(i).ok_or(Full)?;
             let other = both.load(Ordering::Relaxed) & !(0xFFFF_FFFF << new.shift_of_half());
             both.store(other | page << new.shift_of_half(), Ordering::Release);
         }
-        index.pages.rows.fetch_max(pages as u32, Ordering::Relaxed);
+        new.count_pages(pages);
         Ok(new)
     }
 
@@ -325,17 +443,30 @@ impl IndexWriter {
     }
 }
 
+/// Most entries of a shard of a level.
+#[inline]
+fn capacity(index: &Index, level: u32) -> usize {
+    if level < index.pages.shape().last { ENTRIES_MAX } else { ENTRIES_LAST }
+}
+
+/// Changes the location in a slot.
+fn change(slot: &AtomicU64, location: u64) {
+    let field = field_of(slot.load(Ordering::Relaxed));
+    slot.store(field << LOCATION_BITS | location, Ordering::Release);
+}
+
 /// The entries of a shard, in order.
 fn live_of(shard: &Shard) -> Vec<u64> {
     let slots = shard.pages().flatten().map(|slot| slot.load(Ordering::Relaxed));
     slots.filter(|&slot| is_entry(slot)).collect()
 }
 
-/// Whether sorted entries fit into a table of this size with load to spare.
-fn fits(live: &[u64], slots: usize) -> bool {
-    let mut next = 0;
+/// Whether sorted entries of a shard fit into this many pages with load to spare.
+fn fits(shard: &Shard, live: &[u64], pages: usize) -> bool {
+    let shard = shard.with_word((pages as u64) << 32);
+    let (mut next, slots) = (0, shard.slots());
     for &slot in live {
-        next = home(hash_of(slot), slots).max(next) + 1;
+        next = shard.home(field_of(slot)).max(next) + 1;
     }
     next <= slots && live.len() * 8 < slots * 7
 }

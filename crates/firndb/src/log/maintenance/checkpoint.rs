@@ -8,7 +8,7 @@ use crate::Result;
 use crate::disk::envelope::{EnvelopeWriter, Kind};
 use crate::log::failpoints::Failpoint;
 use crate::log::format::checkpoint::{BITS, CheckpointEncoder, META};
-use crate::log::format::hint_entries::{self, HASH_BITS};
+use crate::log::format::hint_entries;
 use crate::log::format::names::CHECKPOINT;
 use crate::log::maintenance::work_slices::WorkSlices;
 use crate::log::segments::segment::Segment;
@@ -40,7 +40,7 @@ struct SegmentBits<'a> {
 impl SegmentBits<'_> {
     /// Sets the bits of the pending entries. Hashes of later calls are larger.
     fn set(&mut self, width: u32) {
-        let drop = HASH_BITS - width;
+        let drop = u64::BITS - width;
         self.pending.sort_unstable();
         for &(kept, offset) in &self.pending {
             while self.next.next_if(|(_, (hash, _))| hash >> drop < kept).is_some() {}
@@ -138,8 +138,9 @@ fn mark(shared: &Shared, all: &mut [Option<SegmentBits>]) {
     let index = &shared.lookup.index;
     let (mut entries, mut waiting) = (Vec::new(), 0);
     let mut slices = WorkSlices::new(shared);
-    for shard in 0..index.shards() {
-        index.entries_of(shard, &mut entries);
+    let mut next = 0;
+    while next < index.end() {
+        next = index.entries_from(next, usize::MAX, &mut entries);
         for &(kept, location) in &entries {
             if let Some(Some(its)) = all.get_mut(location.segment()) {
                 its.pending.push((kept, location.offset()));
@@ -147,7 +148,7 @@ fn mark(shared: &Shared, all: &mut [Option<SegmentBits>]) {
         }
         slices.advance(ENTRY * entries.len() as u64);
         waiting += entries.len();
-        if waiting >= RUN || shard + 1 == index.shards() {
+        if waiting >= RUN || next == index.end() {
             waiting = 0;
             for its in all.iter_mut().flatten() {
                 slices.advance(ENTRY * its.pending.len() as u64);

@@ -346,6 +346,7 @@ fn remove_from_store(shared: &Shared, victim: &Arc<Segment>) -> Result<DepartedS
         append(shared, &mut writer, &frame, Need::Compact)?;
     }
     writer.slots.retire(&shared.lookup.segments, victim.slot);
+    shared.order.iter().for_each(|order| order.forget(victim.number));
     shared.measure_backpressure(writer.link_durable);
     shared.maintenance.add_removed(victim);
     let (segment, position) = (Arc::clone(victim), writer.position());

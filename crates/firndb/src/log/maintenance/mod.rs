@@ -5,6 +5,7 @@ pub(crate) mod work_slices;
 pub(crate) mod prepare;
 pub(crate) mod seal;
 pub(crate) mod checkpoint;
+pub(crate) mod key_order;
 pub(crate) mod compaction;
 pub(crate) mod steps;
 pub(crate) mod thread_priority;

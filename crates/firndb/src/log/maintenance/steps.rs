@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::log::maintenance::checkpoint::checkpoint_step;
 use crate::log::maintenance::compaction::compact_step;
+use crate::log::maintenance::key_order::order_step;
 use crate::log::maintenance::prepare::prepare_segment;
 use crate::log::maintenance::seal::seal;
 use crate::log::state::shared::Shared;
@@ -14,7 +15,7 @@ pub(crate) type Step = fn(&Shared) -> Result<bool>;
 /// Does one step of maintenance: see `LogStore::maintain`.
 pub(crate) fn maintain(shared: &Shared) -> Result<bool> {
     let mut full = None;
-    let steps: [Step; 4] = [prepare_segment, seal, checkpoint_step, compact_step];
+    let steps: [Step; 5] = [prepare_segment, seal, order_step, checkpoint_step, compact_step];
     for step in steps {
         match step(shared) {
             Ok(false) => {}
@@ -32,6 +33,7 @@ pub(crate) fn seal_or_checkpoint(shared: &Shared) -> Result<bool> {
     let did = seal(shared)? || checkpoint_step(shared)?;
     if did {
         shared.wake(Task::Compact); // There may be more to compact now.
+        shared.wake(Task::Order);
     }
     Ok(did)
 }

@@ -1,8 +1,9 @@
 //! The maintenance threads. Each does one part, so that none waits for another: preparing the next
-//! segment, sealing and checkpoints (which mostly wait for the disk), and compaction (which mostly
-//! computes).
+//! segment, sealing and checkpoints (which mostly wait for the disk), compaction (which mostly
+//! computes), and in an ordered store key runs.
 
 use crate::log::maintenance::compaction::compact_step;
+use crate::log::maintenance::key_order::order_step;
 use crate::log::maintenance::prepare::prepare_next;
 use crate::log::maintenance::steps::{Step, seal_or_checkpoint};
 use crate::log::maintenance::thread_priority::use_batch_scheduling;
@@ -33,7 +34,11 @@ impl MaintenanceThreads {
             (Task::Prepare, "firndb-log-next", prepare_next as Step),
             (Task::Seal, "firndb-log-seal", seal_or_checkpoint),
             (Task::Compact, "firndb-log-move", compact_step),
+            (Task::Order, "firndb-log-keys", order_step),
         ] {
+            if task == Task::Order && shared.order.is_none() {
+                continue;
+            }
             let its = Arc::clone(shared);
             let thread = std::thread::Builder::new().name(name.to_string()).spawn(move || {
                 use_batch_scheduling();

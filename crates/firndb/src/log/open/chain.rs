@@ -91,6 +91,8 @@ pub(crate) struct Chain {
     pub(crate) files: Vec<SegmentFile>,
     /// Numbers of the segments that have hints.
     pub(crate) hints: BTreeSet<u64>,
+    /// Whether the store is ordered; `None` if it has no segment yet.
+    pub(crate) is_ordered: Option<bool>,
     /// Segments up to this number were durable.
     pub(crate) durable: u64,
     /// The last segment of the log and where its records end.
@@ -119,6 +121,15 @@ impl Chain {
                 return Err(Error::corrupt(message)
                     .at(16)
                     .in_file(&dir.join(segment_file(file.number))));
+            }
+        }
+        let is_ordered = heads().next().map(|(_, head)| head.header.is_ordered);
+        for (file, head) in heads() {
+            if Some(head.header.is_ordered) != is_ordered {
+                let message = "this segment is of an ordered store and others are not, or the \
+                               other way round";
+                let path = dir.join(segment_file(file.number));
+                return Err(Error::corrupt(message).at(8).in_file(&path));
             }
         }
         let linked = heads().map(|(_, head)| head.link.durable).max();
@@ -150,7 +161,7 @@ impl Chain {
                 }
             },
         };
-        Ok(Chain { id, files, hints, durable, last })
+        Ok(Chain { id, files, hints, is_ordered, durable, last })
     }
 
     /// The file and the head of a segment. `Corrupt` if it is missing.

@@ -3,7 +3,6 @@
 use crate::disk::Disk;
 use crate::disk::envelope::Kind;
 use crate::log::format::checkpoint::{BITS, Checkpoint, META};
-use crate::log::format::hint_entries::HASH_BITS;
 use crate::log::format::names::CHECKPOINT;
 use crate::log::index::hash_index::Index;
 use crate::log::index::slot::RecordLocation;
@@ -55,7 +54,7 @@ pub(crate) fn load(
         }
         cursors.push((segment.slot, puts.iter().enumerate().peekable(), covered));
     }
-    let drop = HASH_BITS - index.width();
+    let drop = u64::BITS - index.width();
     let mut range = |end: u64| {
         let mut found = Vec::new();
         for (slot, puts, covered) in &mut cursors {
@@ -74,7 +73,7 @@ pub(crate) fn load(
     std::thread::scope(|scope| {
         let (send, receive) = std::sync::mpsc::sync_channel(4);
         scope.spawn(move || {
-            let ends = (1..=RANGES).map(|n| (n << (HASH_BITS - RANGE_BITS)) - 1);
+            let ends = (0..RANGES).map(|n| n << (u64::BITS - RANGE_BITS) | u64::MAX >> RANGE_BITS);
             // An error means that the receiver has stopped.
             ends.map(&mut range).try_for_each(|found| send.send(found))
         });

@@ -8,6 +8,7 @@ use crate::log::format::hint_entries::HASH_BITS;
 use crate::log::format::record::{Kind, hash_of_key};
 use crate::log::format::segment_head::{SegmentHead, SegmentHeader, scan};
 use crate::log::index::hash_index::Index;
+use crate::log::index::pages::Shape;
 use crate::log::index::slot::RecordLocation;
 use crate::log::index::writer::{IndexWriter, create};
 use crate::log::open::checkpoint_file;
@@ -35,7 +36,7 @@ struct Change<'a> {
 /// Fills the index, which it owns when a store is opened, and borrows when one is refreshed.
 pub(crate) struct Loader<I> {
     pub(crate) id: u64,
-    bits: u32,
+    shape: Shape,
     pub(crate) index: I,
     pub(crate) writer: IndexWriter,
     pub(crate) table: SegmentTable<Segment>,
@@ -44,9 +45,30 @@ pub(crate) struct Loader<I> {
 }
 
 impl Loader<Index> {
-    pub(crate) fn new(id: u64, bits: u32) -> Loader<Index> {
-        let (index, writer) = create(bits);
-        Loader { id, bits, index, writer, table: SegmentTable::default(), hinted: 0, scanned: 0 }
+    /// `Failed` if there is no memory for an empty index.
+    pub(crate) fn new(id: u64, shape: Shape) -> Result<Loader<Index>> {
+        let (index, writer) = create(shape).map_err(|_| index_full())?;
+        let table = SegmentTable::default();
+        Ok(Loader { id, shape, index, writer, table, hinted: 0, scanned: 0 })
+    }
+
+    /// An empty index with shards for the entries that will be loaded, so that their slots hold as
+    /// many bits of the hash as they can. Entries of old hints know fewer.
+    fn begin(&mut self, checkpoint: Option<&Checkpoint>) -> Result<()> {
+        let (mut entries, mut known) = (0, HASH_BITS);
+        for segment in self.table.iter() {
+            let Some(hint) = segment.hint.get() else { continue };
+            let puts = hint.puts()?;
+            known = known.min(puts.hash_bits());
+            let covered =
+                checkpoint.and_then(|its| Some((its, its.segments.get(&segment.number)?)));
+            entries += covered.map_or(puts.len(), |(its, covered)| its.count(covered)) as u64;
+        }
+        let mut shape = self.shape.with_entries(entries);
+        shape.known = known;
+        (self.index, self.writer) = create(shape).map_err(|_| index_full())?;
+        self.shape = shape;
+        Ok(())
     }
 
     /// Fills the index from the checkpoint for the segments that it covers, then from the hints of
@@ -58,7 +80,9 @@ impl Loader<Index> {
             segments.reverse();
         }
         let mut covered = 0;
-        if let Some(checkpoint) = checkpoint.filter(|checkpoint| checkpoint.store == self.id) {
+        let checkpoint = checkpoint.filter(|checkpoint| checkpoint.store == self.id);
+        self.begin(checkpoint.as_ref())?;
+        if let Some(checkpoint) = checkpoint {
             let last = checkpoint.segments.keys().next_back().copied().unwrap_or(0);
             let old = segments.partition_point(|segment| segment.number <= last);
             match checkpoint_file::load(
@@ -77,7 +101,7 @@ impl Loader<Index> {
                     }
                 }
                 // It does not match the hints, which are used without it.
-                Err(_) => (self.index, self.writer) = create(self.bits),
+                Err(_) => self.begin(None)?,
             }
         }
         let (old, new) = segments.split_at(segments.partition_point(|s| s.number <= covered));
@@ -103,8 +127,8 @@ impl<'a> Loader<&'a Index> {
         writer: IndexWriter,
         table: SegmentTable<Segment>,
     ) -> Loader<&'a Index> {
-        let bits = index.shards().ilog2();
-        Loader { id, bits, index, writer, table, hinted: 0, scanned: 0 }
+        let shape = index.pages.shape();
+        Loader { id, shape, index, writer, table, hinted: 0, scanned: 0 }
     }
 }
 
@@ -123,8 +147,7 @@ impl<I: Borrow<Index>> Loader<I> {
                 (put, _) => put.is_some(),
             };
             let entry = if is_put { puts.next() } else { deletes.next() };
-            let Some((bits, offset)) = entry else { break };
-            let hash = bits << (64 - HASH_BITS);
+            let Some((hash, offset)) = entry else { break };
             let location = RecordLocation::new(segment.slot, offset);
             self.add(segment, &mut group, Change { hash, key: None, location, is_put })?;
         }
@@ -255,13 +278,14 @@ impl<I: Borrow<Index>> Loader<I> {
     /// Removes the entries of segments that are no longer in the table: of keys that were deleted,
     /// where compaction dropped the delete.
     pub(crate) fn sweep(&mut self) {
-        let mut entries = Vec::new();
-        for shard in 0..self.index.borrow().shards() {
-            self.index.borrow().entries_of(shard, &mut entries);
+        let index = self.index.borrow();
+        let (mut entries, mut next) = (Vec::new(), 0);
+        while next < index.end() {
+            next = index.entries_from(next, usize::MAX, &mut entries);
             for &(kept, location) in &entries {
                 if self.table.get(location.segment()).is_none() {
-                    let hash = kept << (u64::BITS - self.index.borrow().width());
-                    self.writer.remove(self.index.borrow(), hash, location);
+                    let hash = kept << (u64::BITS - index.width());
+                    self.writer.remove(index, hash, location);
                 }
             }
         }

@@ -4,6 +4,7 @@ pub(crate) mod chain;
 pub(crate) mod checkpoint_file;
 pub(crate) mod durable_end;
 pub(crate) mod unfinished_backup;
+pub(crate) mod key_runs;
 pub(crate) mod loader;
 pub(crate) mod promotion;
 pub(crate) mod recovery;

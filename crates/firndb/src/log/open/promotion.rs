@@ -87,7 +87,9 @@ pub(crate) fn promote(shared: &Arc<Shared>) -> Result<Promoted> {
     let index = point.take().expect("it was there before, and is locked").index;
     dir.own(lock, known_end.unwrap_or_default());
     shared.lookup.segments.store(Arc::new(table));
-    *writer = Some(start(index));
+    let mut new = start(index);
+    new.tail = shared.order.as_ref().map(|order| order.begin(&new.segment));
+    *writer = Some(new);
     let mut recovery = shared.counters.recovery.lock().unwrap_or_else(PoisonError::into_inner);
     *recovery = Recovery { seconds: started.elapsed().as_secs_f64(), ..report };
     Ok(Promoted::Writer(threads))

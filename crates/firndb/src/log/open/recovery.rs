@@ -27,8 +27,10 @@ use crate::log::format::names::{
     segment_or_hint_number,
 };
 use crate::log::format::segment_head::LogPosition;
+use crate::log::index::pages::Shape;
 use crate::log::index::writer::IndexWriter;
 use crate::log::open::chain::{Chain, survey};
+use crate::log::open::key_runs::find_runs;
 use crate::log::open::loader::Loader;
 use crate::log::open::{checkpoint_file, durable_end, unfinished_backup};
 use crate::log::options::Options;
@@ -40,6 +42,7 @@ use crate::log::state::backpressure::Backpressure;
 use crate::log::state::counters::Counters;
 use crate::log::state::directory::Directory;
 use crate::log::state::group_commit::GroupCommit;
+use crate::log::state::key_order::{KeyOrder, Sources};
 use crate::log::state::log_writer::LogWriter;
 use crate::log::state::lookup::Lookup;
 use crate::log::state::maintenance_state::MaintenanceState;
@@ -87,9 +90,18 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     let lock = (!options.read_only).then(|| lock(&disk, dir)).transpose()?;
     let checkpoint = checkpoint_file::open(&*disk, options.access, dir).ok(); // Optional.
     let LogFiles { id, names, chain, known_end } = find_log(&disk, dir, &options)?;
-    let mut loader = Loader::new(id, options.index_bits);
+    let mut loader = Loader::new(id, Shape::new(options.index_bits, options.index_doublings))?;
+    let is_ordered = check_order(chain.is_ordered, &options, dir)?;
     let members = chain.members()?;
-    let recovered = load_segments((chain, &members), &disk, dir, &mut loader.table, &options)?;
+    let mut recovered = load_segments((chain, &members), &disk, dir, &mut loader.table, &options)?;
+    let order = match is_ordered {
+        false => None,
+        true => {
+            let found = find_runs(&*disk, options.access, dir, id, &names, &[])?;
+            recovered.leftovers.extend(found.contained);
+            Some(KeyOrder::new(Sources::of(found.runs, &loader.table.in_order())))
+        }
+    };
     let checkpointed = loader.fill(checkpoint)?;
     let recovery = Recovery {
         hinted_segments: loader.hinted,
@@ -107,6 +119,7 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         dir: Directory::new(disk, dir, id, lock, known_end.unwrap_or_default()),
         options,
         lookup: Lookup::new(id, loader.index, loader.table),
+        order,
         writer: Mutex::new(None),
         group_commit: GroupCommit::default(),
         snapshots: Snapshots::default(),
@@ -126,9 +139,21 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         let mut table = SegmentTable::clone(&shared.lookup.segments.load());
         let start = prepare_writing(&shared, recovered, &mut table, Need::Compact)?;
         shared.lookup.segments.store(Arc::new(table));
-        *shared.lock_any() = Some(start(loader.writer));
+        let mut writer = start(loader.writer);
+        writer.tail = shared.order.as_ref().map(|order| order.begin(&writer.segment));
+        *shared.lock_any() = Some(writer);
     }
     Ok(shared)
+}
+
+/// Whether the store is ordered, or will be. `InvalidArgument` if it is not and should be.
+fn check_order(is_ordered: Option<bool>, options: &Options, dir: &Path) -> Result<bool> {
+    if is_ordered == Some(false) && options.ordered {
+        let message = "the store is not ordered, and stays as it is: copy its records into a new \
+                       store that is created as an ordered one";
+        return Err(Error::invalid(message).in_file(dir));
+    }
+    Ok(is_ordered.unwrap_or(options.ordered))
 }
 
 /// The files of a log.

@@ -20,10 +20,12 @@ use crate::log::format::record::Kind;
 use crate::log::format::segment_head::{LogPosition, SegmentHeader, scan};
 use crate::log::open::chain::{Chain, SegmentFile, survey};
 use crate::log::open::durable_end;
+use crate::log::open::key_runs::find_runs;
 use crate::log::open::loader::Loader;
 use crate::log::open::recovery::{LogFiles, find_log, is_transient};
 use crate::log::options::Access;
 use crate::log::segments::durable_end_file;
+use crate::log::segments::key_run_file::KeyRun;
 use crate::log::segments::segment::{SEGMENTS_MAX, Segment, SegmentBytes};
 use crate::log::segments::segment_table::SegmentTable;
 use crate::log::state::refresh_point::RefreshPoint;
@@ -51,6 +53,8 @@ struct Changes {
     new: Vec<ChangedSegment>,
     /// Slots of segments that are gone.
     gone: Vec<usize>,
+    /// In an ordered store, its key runs, unless they are those of the last look.
+    runs: Option<Vec<Arc<KeyRun>>>,
 }
 
 /// A segment of the log as it is now.
@@ -142,7 +146,16 @@ fn all_changes(shared: &Shared, point: &RefreshPoint) -> Result<Option<Changes>>
         }
     }
     let gone = known.values().map(|segment| segment.slot).collect();
-    Ok(Some(Changes { names, last: chain.last, new, gone }))
+    let runs = match &shared.order {
+        None => None,
+        Some(order) => {
+            let known = &order.sources().runs;
+            let disk = &*dir.disk;
+            let found = find_runs(disk, shared.options.access, &dir.path, id, &names, known)?;
+            Some(found.runs)
+        }
+    };
+    Ok(Some(Changes { names, last: chain.last, new, gone, runs }))
 }
 
 /// The changes if they can only be in the segment in which the log ended; `None` if there may be
@@ -173,8 +186,13 @@ fn changes_of_last(shared: &Shared, point: &RefreshPoint) -> Result<Option<Chang
             return Ok(None);
         }
     }
-    let mut changes =
-        Changes { names: point.names.clone(), last: point.last, new: vec![], gone: vec![] };
+    let mut changes = Changes {
+        names: point.names.clone(),
+        last: point.last,
+        new: vec![],
+        gone: vec![],
+        runs: None,
+    };
     if is_unchanged(shared, before, end)? {
         return Ok(Some(changes));
     }
@@ -291,6 +309,13 @@ fn apply(shared: &Shared, point: &mut Option<RefreshPoint>, changes: Changes) ->
         }
         shared.counters.keys.store(loader.writer.entries(), Ordering::Relaxed);
         shared.counters.live_bytes.store(loader.live_bytes(), Ordering::Relaxed);
+    }
+    if let Some(order) = &shared.order {
+        let runs = changes.runs.unwrap_or_else(|| order.sources().runs.clone());
+        let Ok(sources) = order.sources().followed_by(runs, &loader.table.in_order()) else {
+            return Refreshed::MustReopen;
+        };
+        order.store(sources);
     }
     let (names, last) = (changes.names, changes.last);
     *point = Some(RefreshPoint { names, last, index: loader.writer, retired });

@@ -1,11 +1,13 @@
 //! [`LogStore`]: opening, closing and maintaining a store. Its other methods are in `operations.rs`
 //! and `admin/operations.rs`.
 
+use crate::bytes::key_range::KeyRange;
 use crate::disk::{self, AppendMode, DiskRef};
 use crate::log::failpoints::Failpoint;
 use crate::log::format::segment_head::LogPosition;
 use crate::log::maintenance::checkpoint::write_checkpoint;
 use crate::log::maintenance::compaction::{self, finish_compaction};
+use crate::log::maintenance::key_order::write_runs;
 use crate::log::maintenance::seal::seal_with;
 use crate::log::maintenance::steps;
 use crate::log::maintenance::threads::{MaintenanceThreads, start_maintenance};
@@ -13,10 +15,12 @@ use crate::log::open::promotion::{self, Promoted};
 use crate::log::open::recovery;
 use crate::log::open::refresh::{self, Refreshed};
 use crate::log::options::Options;
+use crate::log::read::range::Range;
 use crate::log::read::scan::Iter;
 use crate::log::read::snapshot::{self, Snapshot};
 use crate::log::segments::reserve::Need;
 use crate::log::segments::segment::Segment;
+use crate::log::state::key_order::SegmentTail;
 use crate::log::state::shared::Shared;
 use crate::log::state::signals::Task;
 use crate::log::stats::Stats;
@@ -153,6 +157,51 @@ impl LogStore {
     /// [`Snapshot::iter`].
     pub fn iter(&self) -> Iter<'static> {
         self.snapshot().into_iter()
+    }
+
+    /// Whether the store is ordered: see [`Options::ordered`].
+    pub fn is_ordered(&self) -> bool {
+        self.shared().order.is_some()
+    }
+
+    /// The keys in a range and their values, in byte order of the keys, as they are now: later
+    /// writes do not change what the iterator shows. For an ordered store ([`Options::ordered`]).
+    ///
+    /// ```
+    /// use firndb::log::{LogStore, Options};
+    /// # fn main() -> firndb::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("firndb-doc-range-{}", std::process::id()));
+    /// # let result = example(&dir);
+    /// # let _ = std::fs::remove_dir_all(&dir);
+    /// # result }
+    ///
+    /// fn example(dir: &std::path::Path) -> firndb::Result<()> {
+    ///     let store = LogStore::open_with(dir, Options::new().ordered(true))?;
+    ///     for key in ["b", "d", "a", "c"] {
+    ///         store.put(key, "")?;
+    ///     }
+    ///     let keys = |records: firndb::log::Range| {
+    ///         records.map(|record| Ok(record?.0[0] as char)).collect::<firndb::Result<String>>()
+    ///     };
+    ///     assert_eq!(keys(store.range("b".."d")?)?, "bc");
+    ///     assert_eq!(keys(store.range(..)?.reversed())?, "dcba");
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// Takes a snapshot, searches for the first key in each of some ten to twenty sorted sources,
+    /// and from then on reads the index and the record of each key. Memory is needed for the keys
+    /// that are changed while the iterator exists, as for a [`Snapshot`].
+    ///
+    /// Errors: `InvalidArgument` if the store is not ordered, and in a forked child.
+    pub fn range(&self, range: impl Into<KeyRange>) -> Result<Range<'static>> {
+        self.snapshot().into_range(range.into())
+    }
+
+    /// The keys that begin with these bytes and their values, in byte order of the keys: see
+    /// [`LogStore::range`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range<'static>> {
+        self.range(KeyRange::prefix(prefix))
     }
 
     /// Shows the changes of another process that writes to the store. Returns whether there were
@@ -314,6 +363,9 @@ impl LogStore {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let segments = shared.segments();
         let (segment_stats, pending_segments) = compaction::segment_stats(shared);
+        // Another thread of the parent may have held a lock of the tails at the time of a fork.
+        let sources = shared.order.as_ref().map(|order| order.sources()).unwrap_or_default();
+        let tails = if shared.dir.is_forked_child() { &[] } else { &sources.tails[..] };
         Stats {
             keys: get(&counters.keys),
             segments: segments.len() as u64,
@@ -322,6 +374,10 @@ impl LogStore {
             live_bytes: get(&counters.live_bytes),
             append_mode: append_mode(shared, segments.last()),
             index_bytes: shared.lookup.index.memory(),
+            is_ordered: shared.order.is_some(),
+            key_runs: sources.runs.len() as u64,
+            key_run_bytes: sources.runs.iter().map(|run| run.bytes()).sum(),
+            tail_bytes: tails.iter().map(SegmentTail::memory).sum(),
             puts: get(&counters.puts),
             deletes: get(&counters.deletes),
             user_bytes: get(&counters.user_bytes),
@@ -440,6 +496,8 @@ fn release(shared: &Shared) {
     let maintenance = &shared.maintenance;
     let _no_compaction = maintenance.departed.lock().unwrap_or_else(PoisonError::into_inner);
     let _no_sealing = maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+    let order = shared.order.as_ref();
+    let _no_runs = order.map(|order| order.working.lock().unwrap_or_else(PoisonError::into_inner));
     if let Some(writer) = &mut *shared.lock_any() {
         writer.is_closed = true;
     }
@@ -450,6 +508,7 @@ fn release(shared: &Shared) {
 fn shorten_recovery(shared: &Shared, position: LogPosition) -> Result<()> {
     shared.dir.record_end(position)?;
     while seal_with(shared, Need::Fill)? {}
+    write_runs(shared)?;
     let segments = shared.segments();
     let sealed = segments.iter().filter(|s| s.hint.get().is_some()).map(|s| s.number).max();
     if sealed.unwrap_or(0) > shared.maintenance.checkpointed.load(Ordering::Relaxed) {

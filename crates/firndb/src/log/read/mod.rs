@@ -3,4 +3,5 @@
 pub(crate) mod get;
 pub(crate) mod snapshot;
 pub(crate) mod scan;
+pub(crate) mod range;
 pub(crate) mod scan_from;

@@ -4,28 +4,27 @@ use crate::Result;
 use crate::log::expiry::Entry;
 use crate::log::format::record::Kind;
 use crate::log::format::segment_head::HEADER;
-use crate::log::read::snapshot::Snapshot;
+use crate::log::read::snapshot::{Snapshot, SnapshotRef};
 use crate::log::segments::segment::Segment;
 use crate::log::state::lookup::entry_at;
-use std::ops::Deref;
 use std::sync::Arc;
 
 impl Snapshot {
     /// All keys and values, in the order in which they are stored on disk.
     pub fn iter(&self) -> Iter<'_> {
-        over(Source::Borrowed(self), self.view.segments.in_order())
+        over(SnapshotRef::Borrowed(self), self.view.segments.in_order())
     }
 
     /// [`Snapshot::iter`] that keeps the snapshot open until it is dropped, where a borrow is
     /// impractical: in another thread, or in an iterator of another language.
     pub fn iter_shared(self: &Arc<Snapshot>) -> Iter<'static> {
-        over(Source::Shared(Arc::clone(self)), self.view.segments.in_order())
+        over(SnapshotRef::Shared(Arc::clone(self)), self.view.segments.in_order())
     }
 
     /// [`Snapshot::iter`] that keeps the snapshot.
     pub(crate) fn into_iter(self) -> Iter<'static> {
         let segments = self.view.segments.in_order();
-        over(Source::Owned(self), segments)
+        over(SnapshotRef::Owned(self), segments)
     }
 
     /// All keys, without their values.
@@ -38,37 +37,17 @@ impl Snapshot {
     pub fn splits(&self, n: usize) -> Vec<Iter<'_>> {
         let segments = self.view.segments.in_order();
         let size = segments.len().div_ceil(n.max(1)).max(1);
-        segments.chunks(size).map(|some| over(Source::Borrowed(self), some.to_vec())).collect()
+        segments.chunks(size).map(|some| over(SnapshotRef::Borrowed(self), some.to_vec())).collect()
     }
 }
 
-fn over(source: Source<'_>, segments: Vec<Arc<Segment>>) -> Iter<'_> {
+fn over(source: SnapshotRef<'_>, segments: Vec<Arc<Segment>>) -> Iter<'_> {
     Iter { source, segments, next: 0, at: None, is_over: false, expired: 0 }
-}
-
-/// The snapshot of an iterator.
-enum Source<'a> {
-    Borrowed(&'a Snapshot),
-    Owned(Snapshot),
-    Shared(Arc<Snapshot>),
-}
-
-impl Deref for Source<'_> {
-    type Target = Snapshot;
-
-    #[inline]
-    fn deref(&self) -> &Snapshot {
-        match self {
-            Source::Borrowed(snapshot) => snapshot,
-            Source::Owned(snapshot) => snapshot,
-            Source::Shared(snapshot) => snapshot,
-        }
-    }
 }
 
 /// Iterates over the keys and values of a snapshot. Ends with an error at a damaged record.
 pub struct Iter<'a> {
-    source: Source<'a>,
+    source: SnapshotRef<'a>,
     segments: Vec<Arc<Segment>>,
     next: usize,
     /// Offset in the segment before `next`.

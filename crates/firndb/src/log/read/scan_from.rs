@@ -15,7 +15,7 @@
 //! so a key that exists during the whole call is in one of the two.
 
 use crate::log::expiry::Entry;
-use crate::log::index::slot::{HASH_BITS, RecordLocation};
+use crate::log::index::slot::RecordLocation;
 use crate::log::segments::segment::{RECORD_LINES, Segment};
 use crate::log::segments::segment_table::SegmentTable;
 use crate::log::state::lookup::{GROUP, entry_at, read_at};
@@ -69,10 +69,8 @@ pub(crate) fn scan_from(
         // Loaded before the index is read, so that no slot of it gets another segment meanwhile.
         let table = shared.lookup.segments.load_full();
         let kept = page.next >> shift;
-        let (shard, bits) = (kept >> HASH_BITS, kept & ((1 << HASH_BITS) - 1));
         let left = page.limit - page.keys;
-        let end = index.entries_from(shard as usize, bits, left, &mut entries);
-        let end = (shard << HASH_BITS) + end;
+        let end = index.entries_from(kept, left, &mut entries);
         entries.extend(buffered.iter().filter(|(its, _)| (kept..end).contains(its)));
         entries.sort_unstable();
         match page.show_all([&table, &held], &entries)? {
@@ -189,10 +187,11 @@ impl<R: FnMut(Entry<'_>)> Page<'_, R> {
     fn entry_at<'b>(
         &self,
         tables: [&'b Segments; 2],
-        (kept, location): IndexEntry,
+        entry: IndexEntry,
         buffer: &'b mut Vec<u8>,
     ) -> Result<Option<Entry<'b>>> {
         let lookup = &self.shared.lookup;
+        let location = entry.1;
         let slot = location.segment();
         let Some(segment) = tables.into_iter().find_map(|table| table.get(slot)) else {
             return Ok(None);
@@ -204,8 +203,7 @@ impl<R: FnMut(Entry<'_>)> Page<'_, R> {
                 // longer version.
                 let now = lookup.segments.load();
                 let is_same = now.get(slot).is_some_and(|now| Arc::ptr_eq(now, segment));
-                let hash = kept << (u64::BITS - lookup.index.width());
-                if is_same && lookup.holds(hash, location) { Err(error) } else { Ok(None) }
+                if is_same && lookup.index.lists(entry) { Err(error) } else { Ok(None) }
             }
         }
     }

@@ -7,16 +7,20 @@ use crate::Result;
 use crate::log::expiry::Expiry;
 use crate::log::format::record::Record;
 use crate::log::index::slot::RecordLocation;
+use crate::log::state::key_order::Sources;
 use crate::log::state::lookup::{GROUP, Lookup, prefetch_all, read_at};
 use crate::log::state::shared::Shared;
 use crate::log::state::snapshots::SnapshotView;
 use crate::log::write::settle::settle;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// A view of a store at one moment, shared by any number of threads.
 pub struct Snapshot {
     pub(crate) shared: Arc<Shared>,
     pub(crate) view: Arc<SnapshotView>,
+    /// In an ordered store, where its keys are.
+    pub(crate) order: Option<Arc<Sources>>,
     /// When it was taken. Records that had expired by then are absent, and none expires in it
     /// later.
     pub(crate) now: u64,
@@ -31,7 +35,8 @@ pub(crate) fn take(shared: &Arc<Shared>) -> Snapshot {
         // of the parent may have held a lock at the time of the fork, so none is taken.
         let end = (u64::MAX, 0);
         let view = Arc::new(SnapshotView::new(shared.lookup.segments.load_full(), end));
-        return Snapshot { shared, view, now };
+        let order = shared.order.as_ref().map(|order| order.sources());
+        return Snapshot { shared, view, order, now };
     }
     // Under the lock, so that the snapshot has no part of a write.
     let writer = settle(&shared);
@@ -40,8 +45,29 @@ pub(crate) fn take(shared: &Arc<Shared>) -> Snapshot {
     let end = writer.as_ref().map_or_else(|| segments.end(), |writer| writer.position());
     let view = Arc::new(SnapshotView::new(segments, end));
     shared.snapshots.add(Arc::clone(&view));
+    let order = shared.order.as_ref().map(|order| order.sources());
     drop(writer);
-    Snapshot { shared, view, now }
+    Snapshot { shared, view, order, now }
+}
+
+/// The snapshot of an iterator.
+pub(crate) enum SnapshotRef<'a> {
+    Borrowed(&'a Snapshot),
+    Owned(Snapshot),
+    Shared(Arc<Snapshot>),
+}
+
+impl Deref for SnapshotRef<'_> {
+    type Target = Snapshot;
+
+    #[inline]
+    fn deref(&self) -> &Snapshot {
+        match self {
+            SnapshotRef::Borrowed(snapshot) => snapshot,
+            SnapshotRef::Owned(snapshot) => snapshot,
+            SnapshotRef::Shared(snapshot) => snapshot,
+        }
+    }
 }
 
 impl Drop for Snapshot {

@@ -2,7 +2,7 @@
 
 use crate::disk::envelope::{Envelope, EnvelopeWriter, Kind};
 use crate::disk::{Append, Disk};
-use crate::log::format::hint::{DELETES, HintMeta, META, PUTS, hash_bits};
+use crate::log::format::hint::{DELETES, HintMeta, META, PUTS};
 use crate::log::format::hint_entries::{self, Entries};
 use crate::log::format::names::hint_file;
 use crate::log::options::Access;
@@ -53,7 +53,7 @@ impl Hint {
 
     /// Whether the segment may contain a value of a key with this hash.
     pub(crate) fn may_contain(&self, hash: u64) -> Result<bool> {
-        Ok(self.puts()?.contains(hash_bits(hash), &self.samples))
+        Ok(self.puts()?.contains(hash, &self.samples))
     }
 }
 

@@ -5,6 +5,9 @@
 
 pub(crate) mod counter;
 pub(crate) mod hint_file;
+pub(crate) mod key_source;
+pub(crate) mod key_merge;
+pub(crate) mod key_run_file;
 pub(crate) mod durable_end_file;
 pub(crate) mod segment;
 pub(crate) mod segment_table;

@@ -295,8 +295,15 @@ impl Segment {
     /// Iterates over all records of the segment's contents and checks each. Ends with an error at
     /// the first damaged record.
     pub(crate) fn records<'a>(&'a self, bytes: &'a [u8]) -> Records<'a> {
+        self.records_from(bytes, HEADER as u64)
+    }
+}
+
+impl Segment {
+    /// [`Segment::records`] from the byte on at which a record ends.
+    pub(crate) fn records_from<'a>(&'a self, bytes: &'a [u8], at: u64) -> Records<'a> {
         self.expect_all();
-        Records { segment: self, bytes, at: HEADER as u64, is_over: false }
+        Records { segment: self, bytes, at: at.max(HEADER as u64), is_over: false }
     }
 }
 

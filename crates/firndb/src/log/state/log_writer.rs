@@ -3,13 +3,14 @@
 
 use crate::Result;
 use crate::disk::{AppendMap, AppendMapWriter};
-use crate::log::format::record::Record;
+use crate::log::format::record::{Kind, Record};
 use crate::log::format::segment_head::LogPosition;
 use crate::log::index::slot::{OFFSETS, RecordLocation};
 use crate::log::index::writer::IndexWriter;
 use crate::log::segments::segment::Segment;
 use crate::log::segments::segment_table::Slots;
 use crate::log::state::frame::Frame;
+use crate::log::state::key_order::LazyTail;
 use std::sync::Arc;
 
 /// The next segment's file is created when the active segment is half full, or, once an eighth of
@@ -31,6 +32,8 @@ pub(crate) struct SpareSegment {
 pub(crate) struct LogWriter {
     pub(crate) active: AppendMapWriter,
     pub(crate) segment: Arc<Segment>,
+    /// In an ordered store, the keys of the records that are appended to the active segment.
+    pub(crate) tail: Option<LazyTail>,
     pub(crate) index: IndexWriter,
     pub(crate) next_number: u64,
     pub(crate) spare: Option<SpareSegment>,
@@ -87,6 +90,17 @@ impl LogWriter {
         });
         self.active.append(&parts.collect::<Vec<&[u8]>>())?;
         Ok(laid_out.iter().map(|&(_, offset, _)| self.segment.location(offset)).collect())
+    }
+
+    /// Adds a record that was appended to the sorted keys of the active segment.
+    #[inline]
+    pub(crate) fn note_key(&self, frame: &Frame, location: RecordLocation) {
+        let tail = self.tail.as_ref().and_then(|tail| tail.get());
+        if let Some(tail) = tail
+            && frame.record.kind == Kind::Put
+        {
+            tail.push(frame.record.key, location.offset() as u32);
+        }
     }
 
     /// Whether `count` records of this total length need another segment.

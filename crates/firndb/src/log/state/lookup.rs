@@ -175,7 +175,8 @@ pub(crate) fn entry_at<'a>(
 
 /// The error of an index that has no room for another key.
 pub(crate) fn index_full() -> Error {
-    let message = "the index is full: a store has some 230 million keys at most, and needs about \
-                   10 bytes of memory for each; remove keys, or divide them among several stores";
+    let message = "the index is full: there is no memory for another key, or a store has about \
+                   2^36; each takes some 10 bytes of memory; remove keys, or divide them among \
+                   several stores";
     Error::new(ErrorKind::Failed, message)
 }

@@ -8,6 +8,8 @@ pub(crate) mod prefetch_lines;
 pub(crate) mod lookup;
 pub(crate) mod frame;
 pub(crate) mod log_writer;
+pub(crate) mod tail;
+pub(crate) mod key_order;
 pub(crate) mod group_commit;
 pub(crate) mod snapshots;
 pub(crate) mod counters;

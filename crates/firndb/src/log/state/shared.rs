@@ -10,6 +10,7 @@ use crate::log::state::backpressure::Backpressure;
 use crate::log::state::counters::Counters;
 use crate::log::state::directory::Directory;
 use crate::log::state::group_commit::GroupCommit;
+use crate::log::state::key_order::KeyOrder;
 use crate::log::state::log_writer::LogWriter;
 use crate::log::state::lookup::Lookup;
 use crate::log::state::maintenance_state::MaintenanceState;
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) dir: Directory,
     pub(crate) options: Options,
     pub(crate) lookup: Lookup,
+    /// `None` if the store is not ordered.
+    pub(crate) order: Option<KeyOrder>,
     /// `None` if the store is open for reading only.
     pub(crate) writer: Mutex<Option<LogWriter>>,
     pub(crate) group_commit: GroupCommit,

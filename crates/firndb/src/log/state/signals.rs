@@ -16,11 +16,13 @@ pub(crate) enum Task {
     Seal,
     /// Compacts.
     Compact,
+    /// Writes and merges the key runs of an ordered store.
+    Order,
 }
 
 /// One signal per task.
 #[derive(Default)]
-pub(crate) struct Signals([Signal; 3]);
+pub(crate) struct Signals([Signal; 4]);
 
 #[derive(Default)]
 struct Signal {

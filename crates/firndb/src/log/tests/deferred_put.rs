@@ -1,12 +1,12 @@
 //! Deferred puts: over records of the same key and of other keys with its hash.
 
 use super::{DIR, Map, content, open, options};
-use crate::disk::{Disk, SimDisk};
-use crate::log::LogStore;
+use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::log::failpoints::active;
 use crate::log::format::names::segment_file;
 use crate::log::index::slot::RecordLocation;
 use crate::log::tests::Steps;
+use crate::log::{LogStore, Options};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,8 @@ use std::sync::atomic::Ordering;
 fn coarse() -> (Arc<SimDisk>, LogStore, [Vec<u8>; 2]) {
     active::STORE.set(Some(active::coarse(1, 5)));
     let disk = SimDisk::new();
-    let store = open(&disk).unwrap();
+    let options = Options { index_doublings: 0, ..options() };
+    let store = LogStore::open_on(Arc::clone(&disk) as DiskRef, Path::new(DIR), options).unwrap();
     let keys = (0..20u8).map(|n| vec![n]).filter(|key| store.writable().lookup.hash(key) == 0);
     let keys: Vec<_> = keys.take(2).collect();
     (disk, store, keys.try_into().unwrap())

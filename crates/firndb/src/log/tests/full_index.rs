@@ -8,13 +8,21 @@ use crate::{ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Most keys of a shard: 7/8 of the slots of 256 pages of 128, minus those reserved for the insert
+/// Most keys of a shard: 7/8 of the slots of 32 pages of 128, minus those reserved for the insert
 /// buffer and the displaced set.
-const MOST: u32 = 256 * 128 / 8 * 7 - 64;
+const MOST: u32 = 32 * 128 / 8 * 7 - 64;
 
-/// One shard.
+/// One shard, which cannot split.
 fn open(disk: &Arc<SimDisk>) -> LogStore {
-    let options = Options { segment_bytes: 64 << 10, index_bits: 0, ..options() };
+    let options =
+        Options { segment_bytes: 64 << 10, index_bits: 0, index_doublings: 0, ..options() };
+    LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(DIR), options).unwrap()
+}
+
+/// Two shards, which can split twice.
+fn open_growing(disk: &Arc<SimDisk>) -> LogStore {
+    let index = Options { index_bits: 1, index_doublings: 2, ..options() };
+    let options = Options { segment_bytes: 64 << 10, ..index };
     LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(DIR), options).unwrap()
 }
 
@@ -97,4 +105,31 @@ fn a_store_with_a_full_index_can_be_opened() {
     reopened("from hints", &|name| name == "checkpoint.firn");
     let is_hint = |name: &str| name == "checkpoint.firn" || name.ends_with(".hint");
     reopened("from records", &is_hint);
+}
+
+#[test]
+fn a_store_whose_shards_cannot_split_again_goes_on() {
+    let disk = SimDisk::new();
+    let store = open_growing(&disk);
+    let refused = (0..).find(|&n| put(&store, n).is_err()).unwrap();
+    assert!((27_000..29_000).contains(&refused), "{refused} keys");
+    let bytes = store.stats().log_bytes;
+    let error = put(&store, refused).unwrap_err();
+    assert!(error.to_string().contains("the index is full"), "{error}");
+    assert_eq!(store.stats().log_bytes, bytes, "nothing was appended");
+    check(&store, refused);
+    (0..refused).step_by(7).for_each(|n| put(&store, n).unwrap());
+    store.close().unwrap();
+    for name in ["nothing", "checkpoint.firn", ".hint"] {
+        let copy = disk.fork();
+        for found in copy.list(Path::new(DIR)).unwrap().iter().filter(|its| its.ends_with(name)) {
+            copy.remove(&Path::new(DIR).join(found)).unwrap();
+        }
+        let store = open_growing(&copy);
+        check(&store, refused);
+        assert!(put(&store, refused).is_err());
+        assert!(store.delete(0u32.to_le_bytes()).unwrap());
+        assert!(put(&store, 0).is_ok());
+        check(&store, refused);
+    }
 }

@@ -232,14 +232,15 @@ fn a_refresh_reads_only_files_that_may_have_changed() {
 fn a_refresh_without_memory_leaves_old_and_new_values() {
     let disk = SimDisk::new();
     let at = |bits, read_only| {
-        let options = Options { index_bits: bits, segment_bytes: 1 << 16, read_only, ..options() };
+        let index = Options { index_bits: bits, index_doublings: 3, ..options() };
+        let options = Options { segment_bytes: 1 << 16, read_only, ..index };
         LogStore::open_on(Arc::clone(&disk) as DiskRef, Path::new(DIR), options)
     };
     let store = at(4, false).unwrap();
     let key = |n: u32| n.to_le_bytes();
     (0..20_000).for_each(|n| store.put(key(n), b"old").unwrap());
     let reader = at(0, true).unwrap();
-    // Moves all records, deletes some, then adds more than an index of one shard can hold.
+    // Moves all records, deletes some, then adds more than an index of eight shards can hold.
     (0..20_000).step_by(3).for_each(|n| assert!(store.delete(key(n)).unwrap()));
     assert!(store.compact(0.0).unwrap() > 0);
     (0..40_000).for_each(|n| store.put(key(n), b"new").unwrap());

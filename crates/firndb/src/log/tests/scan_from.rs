@@ -219,3 +219,44 @@ fn scans_meet_every_key_under_concurrent_writes_and_compaction() {
     store.roll().unwrap();
     assert_eq!(scan(&store, 100).0.len() as u64, store.len());
 }
+
+/// Cursors are positions in the order of whole hashes, so they stay valid while shards split.
+#[test]
+fn cursors_stay_valid_while_the_store_grows() {
+    for is_concurrent in [false, true] {
+        let disk = SimDisk::new();
+        let index = Options { index_bits: 0, index_doublings: 4, ..options() };
+        let options = Options { segment_bytes: 1 << 20, ..index };
+        let store =
+            LogStore::open_on(Arc::clone(&disk) as DiskRef, Path::new(DIR), options).unwrap();
+        let put = |n: u32| store.put(n.to_le_bytes(), n.to_be_bytes()).unwrap();
+        (0..2000).for_each(put);
+        let (mut seen, mut cursor, mut next) = (BTreeMap::new(), Some(0), 2000);
+        let mut page_of = |store: &LogStore| {
+            let Some(at) = cursor else { return false };
+            let page = store.scan_from(at, 100).unwrap();
+            for (key, value) in page.records {
+                assert_eq!(seen.insert(key.clone(), value), None, "{key:?} came twice");
+            }
+            cursor = page.next;
+            true
+        };
+        if is_concurrent {
+            std::thread::scope(|scope| {
+                scope.spawn(|| (2000..30_000).for_each(put));
+                while page_of(&store) {}
+            });
+        } else {
+            while page_of(&store) {
+                (next..(next + 2000).min(30_000)).for_each(put);
+                next += 2000;
+            }
+        }
+        for n in 0..2000u32 {
+            let value = n.to_be_bytes().to_vec();
+            assert_eq!(seen.get(&n.to_le_bytes()[..]), Some(&value), "key {n}");
+        }
+        let growth = &store.writable().lookup.index.pages;
+        assert!(growth.leaf(0).depth >= 3, "shards were split");
+    }
+}

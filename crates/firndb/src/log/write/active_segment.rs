@@ -36,7 +36,9 @@ pub(crate) fn append(
     need: Need,
 ) -> Result<RecordLocation> {
     let appended = shared.spend_reserve(need, || writer.append(frame));
-    appended.map_err(|e| not_appended(shared, e, frame.length() as u64, need))
+    let location = appended.map_err(|e| not_appended(shared, e, frame.length() as u64, need))?;
+    writer.note_key(frame, location);
+    Ok(location)
 }
 
 /// [`append`] for all records of a batch, or none.
@@ -48,7 +50,10 @@ pub(crate) fn append_all(
 ) -> Result<Vec<RecordLocation>> {
     let appended = shared.spend_reserve(need, || writer.append_all(frames));
     let bytes = || frames.iter().map(|frame| frame.length() as u64).sum();
-    appended.map_err(|e| not_appended(shared, e, bytes(), need))
+    let locations = appended.map_err(|e| not_appended(shared, e, bytes(), need))?;
+    let both = frames.iter().zip(&locations);
+    both.for_each(|(frame, &location)| writer.note_key(frame, location));
+    Ok(locations)
 }
 
 /// The error of records that were not appended. Unless the disk is full, the content of the file is
@@ -122,6 +127,7 @@ pub(crate) fn roll(
     let mut table = (**table).clone();
     table.put(slot, Arc::clone(&segment));
     shared.lookup.segments.store(Arc::new(table));
+    writer.tail = shared.order.as_ref().map(|order| order.begin(&segment));
     shared.backpressure.full.store(writer.segment.number, Ordering::Relaxed);
     writer.unsynced.push(std::mem::replace(&mut writer.segment, segment));
     writer.active = file;
@@ -197,6 +203,7 @@ pub(crate) fn resume(
         active,
         slots: start.slots,
         segment,
+        tail: None,
         index,
         next_number: start.next_number,
         spare: None,
@@ -280,6 +287,7 @@ fn write_head(
     link: &Link,
 ) -> Result<()> {
     let capacity = file.room() as u64;
-    let header = SegmentHeader { store: shared.dir.store, number, capacity, alignment_log2 };
+    let (store, is_ordered) = (shared.dir.store, shared.order.is_some());
+    let header = SegmentHeader { store, number, capacity, alignment_log2, is_ordered };
     file.append(&[&encode_head(&header, link)])
 }

@@ -121,8 +121,8 @@ pub(crate) fn apply_all(
 
 /// `Failed` if the index has no room for new keys with these hashes. Called before records are
 /// appended: a record in the log must fit into the index at each opening.
-fn check_index(shared: &Shared, writer: &LogWriter, hashes: &mut [u64]) -> Result<()> {
-    match writer.index.has_room(&shared.lookup.index, hashes) {
+fn check_index(shared: &Shared, writer: &mut LogWriter, hashes: &mut [u64]) -> Result<()> {
+    match writer.index.make_room_for_all(&shared.lookup.index, hashes) {
         true => Ok(()),
         false => Err(index_full().in_file(&shared.dir.path)),
     }

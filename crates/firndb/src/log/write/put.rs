@@ -163,7 +163,7 @@ fn put_deferred(
         return apply(shared, writer, frame, Need::Fill).map(|()| true);
     }
     // Where the index is almost full, only the key's record says whether it needs room.
-    if !flush(shared, writer, slot, false)? || !writer.index.has_room_for(index, frame.hash) {
+    if !flush(shared, writer, slot, false)? || !writer.index.make_room_for(index, frame.hash) {
         return Ok(false);
     }
     let location = append(shared, writer, frame, Need::Fill)?;

@@ -5,7 +5,7 @@ use crate::bytes::inspection::{InspectedSection, Inspection};
 use crate::table::approx::format::section as approx_section;
 use crate::table::approx::table::ApproximateTable;
 use crate::table::format::section;
-use crate::table::options::{Access, Compression, KeyFilter};
+use crate::table::options::{Access, Compression, KeyFilter, Order};
 use crate::table::read::table::Table;
 use std::path::Path;
 
@@ -15,6 +15,9 @@ pub(crate) fn describe(path: &Path, seen: &mut Inspection) -> Result<()> {
     let stats = table.stats();
     let mut fact = |name: &str, value: String| seen.facts.push((name.to_string(), value));
     fact("records", stats.records.to_string());
+    if stats.order == Order::Key {
+        fact("order", stats.order.name().to_string());
+    }
     fact("blocks", stats.blocks.to_string());
     fact("block size", stats.block_size.to_string());
     fact("block alignment", if stats.paged { "page" } else { "16 bytes" }.to_string());
@@ -94,6 +97,7 @@ fn name_of(id: u32) -> &'static str {
         section::VALUE_SCHEMA => "value schema",
         section::INDEX => "index",
         section::INDEX_CHECKS => "index checks",
+        section::FENCES => "fences",
         _ => "unknown",
     }
 }

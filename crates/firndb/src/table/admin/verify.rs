@@ -4,6 +4,7 @@ use crate::bytes::inspection::Verification;
 use crate::bytes::int::u32_at;
 use crate::table::format::block::{Body, CHECKSUM, FRAME_HEADER, check, tag};
 use crate::table::format::directory::bin_of;
+use crate::table::format::fences::FenceWriter;
 use crate::table::format::index::{IndexEncoder, IndexShape, RecordPointer};
 use crate::table::options::Compression;
 use crate::table::read::mapped_index::MappedIndex;
@@ -23,6 +24,8 @@ struct Totals<'a> {
     longest_value: usize,
     last: Option<(u64, Vec<u8>)>,
     index: Option<IndexComparison<'a>>,
+    /// The expected fences, in key order.
+    fences: Option<FenceWriter>,
 }
 
 impl Table {
@@ -51,9 +54,16 @@ impl Verifier<'_> {
         let index = index.map(|(mapped, shape)| IndexComparison::new(mapped, shape));
         let mut totals = Totals { index, ..Totals::default() };
         self.reader.directory.verify().map_err(|e| e.in_file(self.reader.path()))?;
+        totals.fences = self.reader.fences.is_some().then(FenceWriter::default);
         for number in 0..self.reader.meta.blocks {
             self.verify_block(number, &mut totals)
                 .map_err(|e| self.reader.block_error(e, number))?;
+        }
+        if let (Some(expected), Some(fences)) = (totals.fences.take(), &self.reader.fences)
+            && expected.finish() != fences.bytes()
+        {
+            let message = "the fences are not those of the blocks";
+            return Err(Error::corrupt(message).in_file(self.reader.path()));
         }
         if let Some(index) = totals.index.take() {
             index.finish().map_err(|e| e.in_file(self.reader.path()))?;
@@ -81,14 +91,20 @@ impl Verifier<'_> {
             return Err(Error::corrupt(format!("block {number} is empty")));
         }
         let offset = self.reader.extent(number)?.0 - self.reader.blocks.0;
+        let mut first_key = Vec::new();
         let (mut i, mut begin) = (0, offset + (CHECKSUM + body.first()) as u64);
         let end = body.for_each_record(|key, stored| {
             let hash = self.reader.hash(key);
-            if i == 0 && bin_of(hash, self.reader.meta.slots) != self.reader.directory.first(number)
+            if i == 0
+                && self.reader.fences.is_none()
+                && bin_of(hash, self.reader.meta.slots) != self.reader.directory.first(number)
             {
                 return Err(Error::corrupt(format!(
                     "block {number} does not start at its bin in the directory"
                 )));
+            }
+            if i == 0 {
+                first_key.extend_from_slice(key);
             }
             self.verify_record(number, hash, key)?;
             if body.tag(i) != tag(hash) {
@@ -105,6 +121,9 @@ impl Verifier<'_> {
             self.count(totals, hash, key, stored)?;
             Ok(ControlFlow::Continue(()))
         })?;
+        if let (Some(fences), Some((_, last))) = (&mut totals.fences, &totals.last) {
+            fences.push(&first_key, last);
+        }
         let end = end.unwrap_or(0); // nothing breaks
         let used = match self.reader.meta.compression {
             Compression::Blocks { .. } => {
@@ -120,7 +139,7 @@ impl Verifier<'_> {
 
     /// `Corrupt` unless a get of this key reads this block.
     fn verify_record(&self, number: u64, hash: u64, key: &[u8]) -> Result<()> {
-        let found = self.reader.locate(hash).map(|located| located.block);
+        let found = self.reader.locate(hash, key).map(|located| located.block);
         if found != Some(number) || !self.reader.may_contain(hash) {
             let shown = key[..key.len().min(80)].escape_ascii();
             return Err(Error::corrupt(format!("the key '{shown}' would not be found")));
@@ -139,7 +158,9 @@ impl Verifier<'_> {
         totals.longest_key = totals.longest_key.max(key.len());
         totals.longest_value = totals.longest_value.max(value);
         let last = totals.last.as_ref();
-        if last.is_some_and(|(h, k)| (*h, &k[..]).cmp(&(hash, key)) != Less) {
+        // In key order, the hash does not count.
+        let rank = |hash| if self.reader.fences.is_some() { 0 } else { hash };
+        if last.is_some_and(|(h, k)| (rank(*h), &k[..]).cmp(&(rank(hash), key)) != Less) {
             return Err(Error::corrupt("two records are out of order"));
         }
         let (_, room) = totals.last.get_or_insert_default();

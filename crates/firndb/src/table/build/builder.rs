@@ -5,14 +5,17 @@ use crate::disk::spool::TempSpace;
 use crate::disk::{self, Append, DiskRef, write_behind};
 use crate::table::build::hashing::{CollisionLimit, Hashing, MAX_KEYS_PER_BIN, Seeds};
 use crate::table::build::ingest::Ingest;
+use crate::table::build::ordered::collect::{Collector, SharedNames};
+use crate::table::build::ordered::runs::Added;
 use crate::table::build::partitions::{Partitions, record_lost};
 use crate::table::build::table_writer::{BuildInput, BuildReport, ProgressFn};
 use crate::table::format::hash::hash_of;
-use crate::table::format::{MAX_BLOCK_SIZE, MAX_KEY, MAX_VALUE, PAGE};
-use crate::table::options::{BuildOptions, Progress};
+use crate::table::format::{MAX_BLOCK_SIZE, MAX_KEY, MAX_VALUE, PAGE, version_of};
+use crate::table::options::{BuildOptions, Order, Progress};
 use crate::{Error, Result};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// Collects records and writes them as one table.
@@ -23,12 +26,18 @@ pub struct TableBuilder {
     disk: DiskRef,
     path: PathBuf,
     options: BuildOptions,
-    ingest: Ingest,
+    records_in: Input,
     records: u64,
     bytes: u64,
-    name: Box<dyn Fn(u64) -> String + Sync + Send>,
+    name: SharedNames,
     collisions: CollisionLimit,
     seeds: Seeds,
+}
+
+/// Collects records as the order of the table needs them.
+enum Input {
+    Hash(Ingest),
+    Key(Box<Collector>),
 }
 
 /// Least memory of a build.
@@ -85,15 +94,20 @@ impl TableBuilder {
         options.threads = options.threads.clamp(1, MAX_THREADS);
         let temp_space =
             TempSpace::for_build(&disk, path, options.temp_dir.as_deref(), options.memory_limit)?;
-        let ingest = Ingest::new(Partitions::new(temp_space, hash), options.threads);
-        let name = Box::new(|origin| format!("record {origin}"));
+        let records_in = match options.order {
+            Order::Hash => {
+                Input::Hash(Ingest::new(Partitions::new(temp_space, hash), options.threads))
+            }
+            Order::Key => Input::Key(Box::new(Collector::new(path, &options, temp_space))),
+        };
+        let name = Arc::new(|origin| format!("record {origin}"));
         let path = path.to_path_buf();
         let (collisions, seeds) = (CollisionLimit::new(most), Seeds::new(hash));
         Ok(TableBuilder {
             disk,
             path,
             options,
-            ingest,
+            records_in,
             records: 0,
             bytes: 0,
             name,
@@ -104,7 +118,7 @@ impl TableBuilder {
 
     /// Sets how messages name the origin of a record. The default is "record 7", counted from 1.
     pub fn name_origins(&mut self, name: impl Fn(u64) -> String + Sync + Send + 'static) {
-        self.name = Box::new(name);
+        self.name = Arc::new(name);
     }
 
     /// Adds a record. Keys have 0 to 65,536 bytes, values 0 to 4 GiB - 1.
@@ -130,7 +144,10 @@ impl TableBuilder {
         if key.len() > MAX_KEY || value.len() > MAX_VALUE {
             return Err(self.too_long(origin, key, value));
         }
-        self.ingest.push(origin, key, value)?;
+        match &mut self.records_in {
+            Input::Hash(ingest) => ingest.push(origin, key, value)?,
+            Input::Key(collector) => collector.push(Added { origin, key, value }, &self.name)?,
+        }
         self.records += 1;
         self.bytes += (key.len() + value.len()) as u64;
         Ok(())
@@ -182,8 +199,24 @@ impl TableBuilder {
         mut progress: impl FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<BuildReport> {
         span!(INFO, "firndb.table.build");
-        let TableBuilder { disk, path, options, ingest, records, bytes, name, collisions, seeds } =
-            self;
+        let TableBuilder {
+            disk,
+            path,
+            options,
+            records_in,
+            records,
+            bytes,
+            name,
+            collisions,
+            seeds,
+        } = self;
+        let ingest = match records_in {
+            Input::Hash(ingest) => ingest,
+            Input::Key(collector) => {
+                return collector.publish(&*name, &mut progress);
+            }
+        };
+        let name = Box::new(move |origin| name(origin));
         let mut partitions = ingest.finish()?;
         partitions.seal()?;
         let mut collected =
@@ -211,7 +244,8 @@ impl BuildInput {
         let report = disk::publish(&**disk, path, |out| {
             let Some(records) = &collected else { return Err(record_lost()) };
             let mut write = |out: &mut dyn Append| {
-                let mut out = EnvelopeWriter::new(out, Kind::Table)?;
+                let version = version_of(Order::Hash);
+                let mut out = EnvelopeWriter::with_version(out, Kind::Table, version)?;
                 let report = records.write(&mut out, progress)?;
                 out.finish()?;
                 Ok(report)

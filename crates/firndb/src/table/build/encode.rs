@@ -103,6 +103,13 @@ impl<'a> Run<'a> {
         [Run { items: items.0, bytes: bytes.0 }, Run { items: items.1, bytes: bytes.1 }]
     }
 
+    /// The first and the last key. `None` if there are no records.
+    pub(crate) fn edge_keys(self) -> Option<(&'a [u8], &'a [u8])> {
+        let (first, last) = (self.items.first()?, self.items.last()?);
+        let at = self.bytes.len().checked_sub(last.key as usize + last.value as usize)?;
+        Some((self.bytes.get(..first.key as usize)?, self.bytes.get(at..at + last.key as usize)?))
+    }
+
     /// Each record with its key and its value.
     pub(crate) fn iter(self) -> impl Iterator<Item = (&'a Item, &'a [u8], &'a [u8])> {
         let mut left = self.bytes;

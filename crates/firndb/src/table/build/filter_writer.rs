@@ -3,10 +3,14 @@
 use crate::bytes::int::Encoder;
 use crate::disk::envelope::EnvelopeWriter;
 use crate::disk::spool::Spool;
-use crate::table::format::filter::{PartEntry, encode_header, part_of, parts_for};
+use crate::table::format::filter::{KEYS_PER_PART, PartEntry, encode_header, part_of, parts_for};
 use crate::table::options::KeyFilter;
 use crate::{Error, Result};
 use xorf::{BinaryFuse8, BinaryFuse16};
+
+/// Most keys in a part. With uniform hashes a part has half as many. It bounds the memory for a
+/// table in key order; in hash order a build does not get this far with crafted keys.
+const MAX_KEYS_PER_PART: u64 = 2 * KEYS_PER_PART;
 
 /// Collects hashes in ascending order, and builds the filter of each part once the part is
 /// complete.
@@ -32,6 +36,12 @@ impl FilterWriter {
         }
         while part_of(hash, self.parts) != self.part {
             self.end_part()?;
+        }
+        if self.hashes.len() as u64 == MAX_KEYS_PER_PART {
+            return Err(Error::invalid(
+                "too many keys have similar hashes, so the keys were crafted: build a table \
+                 without filter, or in hash order",
+            ));
         }
         self.hashes.push(hash);
         Ok(())

@@ -8,12 +8,16 @@ use crate::table::build::index_writer::IndexSpool;
 use crate::table::format::block::{CHECKSUM, checksum, encode_frame};
 use crate::table::format::compress::Compressor;
 use crate::table::format::directory::{DirectoryWriter, bin_of};
+use crate::table::format::fences::FenceWriter;
 use crate::table::format::index::RecordPointer;
-use crate::table::format::{ALIGNMENT, PAGE};
+use crate::table::format::{ALIGNMENT, PAGE, section};
+use crate::table::options::Order;
 
 /// How blocks are laid out.
 pub(crate) struct BlockLayout {
     pub(crate) block_size: usize,
+    pub(crate) order: Order,
+    /// Slots of the directory; 0 in key order.
     pub(crate) slots: u64,
     /// Blocks are aligned to pages.
     pub(crate) paged: bool,
@@ -28,7 +32,7 @@ pub(crate) struct BlockWriter {
     shape: BodyShape,
     pending: Pending,
     block: Vec<u8>,
-    directory: DirectoryWriter,
+    locator: Locator,
     blocks: u64,
     written: u64,
     longest: u64,
@@ -36,6 +40,12 @@ pub(crate) struct BlockWriter {
     starts: Vec<u64>,
     /// Collects index entries, if the table will have an index.
     pointers: Option<IndexSpool>,
+}
+
+/// Collects what maps a key to its block.
+enum Locator {
+    Directory(DirectoryWriter),
+    Fences(FenceWriter),
 }
 
 /// Records of earlier runs that are in no block yet, usually less than one block.
@@ -55,7 +65,8 @@ impl Pending {
 pub(crate) struct WrittenBlocks {
     pub(crate) blocks: u64,
     pub(crate) longest: u64,
-    pub(crate) directory: Vec<u8>,
+    /// Id and bytes of the section that maps a key to its block.
+    pub(crate) locator: (u32, Vec<u8>),
     /// Starts of blocks and end of the last one, in units of [`ALIGNMENT`], if lengths differ.
     pub(crate) starts: Option<Vec<u64>>,
     /// Bytes of all blocks.
@@ -66,13 +77,16 @@ pub(crate) struct WrittenBlocks {
 impl BlockWriter {
     /// A writer that collects index entries in `pointers`, if there will be an index.
     pub(crate) fn new(layout: BlockLayout, pointers: Option<IndexSpool>) -> BlockWriter {
-        let directory = DirectoryWriter::new(layout.slots);
+        let locator = match layout.order {
+            Order::Hash => Locator::Directory(DirectoryWriter::new(layout.slots)),
+            Order::Key => Locator::Fences(FenceWriter::default()),
+        };
         BlockWriter {
             layout,
             shape: BodyShape::default(),
             pending: Pending::default(),
             block: Vec::new(),
-            directory,
+            locator,
             blocks: 0,
             written: 0,
             longest: 0,
@@ -106,10 +120,13 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Number of records that the next block gets if a record with this hash does not fit. The
-    /// records of a bin stay together, so that the bin determines the block.
+    /// Number of records that the next block gets if a record with this hash does not fit. In hash
+    /// order the records of a bin stay together, so that the bin determines the block.
     fn count_before_bin(&self, taken: &[Item], hash: u64) -> usize {
         let (slots, pending) = (self.layout.slots, &self.pending.items);
+        if let Locator::Fences(_) = self.locator {
+            return pending.len() + taken.len();
+        }
         let at = bin_of(hash, slots);
         let other = |item: &Item| bin_of(item.hash, slots) != at;
         // If the first record is in this bin, all are. Without this test a large bin would take
@@ -145,8 +162,18 @@ impl BlockWriter {
         block.clear();
         block.resize(CHECKSUM, 0);
         encode_body(shape, runs, &mut block);
-        if let Some(first) = records.next() {
-            self.directory.push(bin_of(first.hash, self.layout.slots));
+        match &mut self.locator {
+            Locator::Directory(directory) => {
+                if let Some(first) = records.next() {
+                    directory.push(bin_of(first.hash, self.layout.slots));
+                }
+            }
+            Locator::Fences(fences) => {
+                let [a, b] = runs.map(Run::edge_keys);
+                if let (Some((first, _)), Some((_, last))) = (a.or(b), b.or(a)) {
+                    fences.push(first, last);
+                }
+            }
         }
         if let Some(compressor) = &mut self.layout.compressor {
             let mut frame = Vec::with_capacity(block.len() / 2);
@@ -195,15 +222,42 @@ impl BlockWriter {
         }
     }
 
-    pub(crate) fn finish(mut self, out: &mut EnvelopeWriter) -> Result<WrittenBlocks> {
+    /// Writes the pending records as a block, which may be short.
+    pub(crate) fn write_pending(&mut self, out: &mut EnvelopeWriter) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
-        if !pending.items.is_empty() {
-            self.write_block(out, pending.run().split(0))?;
+        self.shape = BodyShape::default();
+        match pending.items.is_empty() {
+            true => Ok(()),
+            false => self.write_block(out, pending.run().split(0)),
         }
+    }
+
+    /// Bytes of all blocks so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Offset of a written block among the blocks, and its length.
+    pub(crate) fn extent(&self, number: u64) -> Option<(u64, usize)> {
+        let (size, unit) = (self.layout.block_size as u64, ALIGNMENT as u64);
+        if number >= self.blocks {
+            return None;
+        }
+        Some(match self.starts.get(number as usize..).and_then(<[u64]>::first_chunk) {
+            Some(&[start, end]) => (start * unit, ((end - start) * unit) as usize),
+            None => (number * size, size as usize),
+        })
+    }
+
+    pub(crate) fn finish(mut self, out: &mut EnvelopeWriter) -> Result<WrittenBlocks> {
+        self.write_pending(out)?;
         Ok(WrittenBlocks {
             blocks: self.blocks,
             longest: self.longest,
-            directory: self.directory.finish(),
+            locator: match self.locator {
+                Locator::Directory(directory) => (section::DIRECTORY, directory.finish()),
+                Locator::Fences(fences) => (section::FENCES, fences.finish()),
+            },
             starts: (!self.starts.is_empty()).then_some(self.starts),
             bytes: self.written,
             pointers: self.pointers,

@@ -256,7 +256,8 @@ impl<'a> Unsorted<'a> {
     }
 }
 
-fn duplicate(key: &[u8], origins: [u64; 2], name: &dyn Fn(u64) -> String) -> Error {
+/// The error of a key that was added twice.
+pub(crate) fn duplicate(key: &[u8], origins: [u64; 2], name: &dyn Fn(u64) -> String) -> Error {
     let shown = key[..key.len().min(80)].escape_ascii();
     let [first, second] = origins.map(name);
     Error::invalid(format!(

@@ -14,7 +14,7 @@ use crate::table::build::sort::{Policy, Sorted, sort};
 use crate::table::format::compress::{Compressor, SAMPLE_VALUE, SAMPLE_VALUES, train};
 use crate::table::format::directory::slots_for;
 use crate::table::format::{Meta, PAGE, section};
-use crate::table::options::{BuildOptions, Compression, Duplicates, Progress};
+use crate::table::options::{BuildOptions, Compression, Duplicates, Order, Progress};
 use crate::{Error, ErrorKind, Result};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,8 +51,37 @@ pub(crate) struct BuildInput {
 /// Receives the progress of a build.
 pub(crate) type ProgressFn<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
-fn cancelled() -> Error {
+pub(crate) fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "the build was cancelled")
+}
+
+/// Writes the sections after the filter, and returns the completed meta section.
+pub(crate) fn write_rest(
+    out: &mut EnvelopeWriter,
+    options: &BuildOptions,
+    dictionary: &[u8],
+    blocks: WrittenBlocks,
+    meta: Meta,
+) -> Result<Meta> {
+    let (id, bytes) = &blocks.locator;
+    out.section(*id, bytes)?;
+    if let Some(starts) = blocks.starts {
+        out.section(section::STARTS, &monotonic::encode(starts.into_iter()))?;
+    }
+    let given = [
+        (section::DICTIONARY, dictionary),
+        (section::METADATA, &options.metadata),
+        (section::VALUE_SCHEMA, options.value_schema.as_bytes()),
+    ];
+    for (id, bytes) in given.into_iter().filter(|(_, bytes)| !bytes.is_empty()) {
+        out.section(id, bytes)?;
+    }
+    if let Some(pointers) = blocks.pointers {
+        pointers.finish(out, meta.records, blocks.bytes)?;
+    }
+    let meta = Meta { blocks: blocks.blocks, longest_block: blocks.longest, ..meta };
+    out.section(section::META, &meta.encode())?;
+    Ok(meta)
 }
 
 impl BuildInput {
@@ -66,6 +95,7 @@ impl BuildInput {
         let compress_blocks = matches!(self.options.compression, Compression::Blocks { .. });
         let layout = BlockLayout {
             block_size: self.options.block_size,
+            order: Order::Hash,
             slots: slots_for(self.records),
             // The unused end of a block is then at most a thirty-second of it.
             paged: !compress_blocks && mean <= self.options.block_size as u64 / 32,
@@ -99,7 +129,13 @@ impl BuildInput {
         let blocks = writer.finish(out)?;
         out.end();
         filter.finish(out, section::FILTER)?;
-        self.write_rest(out, &dictionary, blocks, totals)
+        let meta = write_rest(out, &self.options, &dictionary, blocks, totals.meta)?;
+        Ok(BuildReport {
+            records: meta.records,
+            duplicates: totals.duplicates,
+            bytes: meta.key_bytes + meta.value_bytes,
+            spilled: self.partitions.spilled(),
+        })
     }
 
     /// The same records, partitioned under the next seed.
@@ -118,39 +154,6 @@ impl BuildInput {
         };
         let partitions = partitions.reseeded(&mut seeds, &mut with)?;
         Ok(BuildInput { options, partitions, records, bytes, name, collisions, seeds })
-    }
-
-    fn write_rest(
-        &self,
-        out: &mut EnvelopeWriter,
-        dictionary: &[u8],
-        blocks: WrittenBlocks,
-        mut totals: Totals,
-    ) -> Result<BuildReport> {
-        out.section(section::DIRECTORY, &blocks.directory)?;
-        if let Some(starts) = blocks.starts {
-            out.section(section::STARTS, &monotonic::encode(starts.into_iter()))?;
-        }
-        let given = [
-            (section::DICTIONARY, dictionary),
-            (section::METADATA, &self.options.metadata),
-            (section::VALUE_SCHEMA, self.options.value_schema.as_bytes()),
-        ];
-        for (id, bytes) in given.into_iter().filter(|(_, bytes)| !bytes.is_empty()) {
-            out.section(id, bytes)?;
-        }
-        if let Some(pointers) = blocks.pointers {
-            pointers.finish(out, totals.meta.records, blocks.bytes)?;
-        }
-        totals.meta.blocks = blocks.blocks;
-        totals.meta.longest_block = blocks.longest;
-        out.section(section::META, &totals.meta.encode())?;
-        Ok(BuildReport {
-            records: totals.meta.records,
-            duplicates: totals.duplicates,
-            bytes: totals.meta.key_bytes + totals.meta.value_bytes,
-            spilled: self.partitions.spilled(),
-        })
     }
 
     fn spool(&self) -> Spool {
@@ -347,6 +350,7 @@ impl Totals {
             filter: options.filter,
             paged: layout.paged,
             seed,
+            order: Order::Hash,
         };
         Totals { meta, duplicates: 0 }
     }

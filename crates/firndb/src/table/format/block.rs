@@ -256,6 +256,31 @@ impl<'a> Body<'a> {
         self.first
     }
 
+    /// The first record whose key is `is_far_enough`, which holds for the last records of a block
+    /// in key order, and the offset of that record; for none, the number of records and the end of
+    /// the last one.
+    pub(crate) fn seek(&self, is_far_enough: impl Fn(&[u8]) -> bool) -> Result<(usize, usize)> {
+        let (mut low, mut high) = ((0, self.first), self.records);
+        while low.0 < high {
+            let middle = low.0 + (high - low.0) / 2;
+            let at = self.start_after(low, middle);
+            let (key, _, end) = self.record_at(middle, at)?;
+            match is_far_enough(key) {
+                true => high = middle,
+                false => low = (middle + 1, end),
+            }
+        }
+        Ok(low)
+    }
+
+    /// Key and stored value of the record before record `i`, which starts at `at`, and its offset.
+    pub(crate) fn record_before(&self, i: usize, at: usize) -> Result<(&'a [u8], &'a [u8], usize)> {
+        let before = i.saturating_sub(1);
+        let len = self.keys.get(self.bytes, before) + self.values.get(self.bytes, before);
+        let start = at.saturating_sub(len);
+        self.record_at(before, start).map(|(key, value, _)| (key, value, start))
+    }
+
     /// Key and stored value of record `i`, which starts at `at`, and the offset of its end.
     #[inline]
     pub(crate) fn record_at(&self, i: usize, at: usize) -> Result<(&'a [u8], &'a [u8], usize)> {

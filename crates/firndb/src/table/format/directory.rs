@@ -85,6 +85,11 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
+    /// The directory of a table without one.
+    pub(crate) fn empty() -> Directory {
+        Directory { before: Box::new([0; 2]), steps: Box::new([0]), slots: 1 }
+    }
+
     pub(crate) fn new(bytes: &[u8], slots: u64, blocks: u64) -> Result<Directory> {
         let steps = slots.checked_add(1).and_then(|n| n.checked_mul(8));
         let len = steps.and_then(|at| at.checked_add(blocks.checked_mul(2)?));

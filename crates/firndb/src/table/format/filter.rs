@@ -29,7 +29,7 @@ use crate::{Error, Result};
 const HEAD: usize = 16;
 const ENTRY: usize = 32;
 /// Most keys per part, on average.
-const KEYS_PER_PART: u64 = 1 << 21;
+pub(crate) const KEYS_PER_PART: u64 = 1 << 21;
 
 /// Parts for a table of this many records.
 pub(crate) fn parts_for(records: u64) -> u64 {

@@ -1,14 +1,15 @@
 //! The bytes of a table: its sections, and the meta section.
 //!
-//! A table is a frozen file (`disk/envelope.rs`) of kind 3. Records are ordered by the hash of
-//! their keys (`hash.rs`), then by key, and packed into blocks (`block.rs`). `directory.rs`,
-//! `filter.rs` and `index.rs` have the other structures, `compress.rs` the zstd frames.
+//! A table is a frozen file (`disk/envelope.rs`) of kind 3. Version 1: records are ordered by the
+//! hash of their keys (`hash.rs`), then by key. Version 2: records are ordered by key. In both they
+//! are packed into blocks (`block.rs`). `directory.rs`, `fences.rs`, `filter.rs` and `index.rs`
+//! have the other structures, `compress.rs` the zstd frames.
 //!
 //! ```text
 //! SECTION  NAME          CONTENTS
 //! 1        meta          see below
 //! 2        blocks        blocks, aligned to 4096 bytes; each with its own checksum
-//! 3        directory     hash -> block
+//! 3        directory     hash -> block, in version 1
 //! 4        starts        offsets of blocks, if their lengths differ
 //! 5        filter        binary fuse filters over the hashes
 //! 6        dictionary    zstd dictionary
@@ -16,11 +17,12 @@
 //! 8        value schema  how to read values; text of the user
 //! 9        index         hash -> record, for large records
 //! 10       index checks  checksums of the index
+//! 11       fences        key -> block, in version 2
 //!
 //! META     OFFSET  SIZE  FIELD
 //!          0       8     records
 //!          8       8     blocks
-//!          16      8     slots of the directory
+//!          16      8     slots of the directory; 0 in version 2
 //!          24      8     bytes of all keys
 //!          32      8     bytes of all values, before compression
 //!          40      8     bytes of the longest block in the file
@@ -30,7 +32,8 @@
 //!          60      1     compression: 0 none, 1 one frame per record, 2 one frame per block
 //!          61      1     compression level
 //!          62      1     bits per key of the filter: 0, 8 or 16
-//!          63      1     bit 0: blocks are aligned to 4096 (else 16) bytes; bit 1: a seed follows
+//!          63      1     bit 0: blocks are aligned to 4096 (else 16) bytes; bit 1: a seed follows;
+//!                        bit 2: records are ordered by key, in version 2 always
 //!          64      8     seed of the hash, if present; otherwise it is 0
 //! ```
 
@@ -38,12 +41,13 @@ pub(crate) mod hash;
 pub(crate) mod compress;
 pub(crate) mod block;
 pub(crate) mod directory;
+pub(crate) mod fences;
 pub(crate) mod filter;
 pub(crate) mod index;
 
 use crate::bytes::int::{Decoder, Encoder};
 use crate::disk::envelope::Envelope;
-use crate::table::options::{Compression, KeyFilter};
+use crate::table::options::{Compression, KeyFilter, Order};
 use crate::{Error, Result};
 
 /// Section ids.
@@ -58,6 +62,7 @@ pub(crate) mod section {
     pub(crate) const VALUE_SCHEMA: u32 = 8;
     pub(crate) const INDEX: u32 = 9;
     pub(crate) const INDEX_CHECKS: u32 = 10;
+    pub(crate) const FENCES: u32 = 11;
 }
 
 /// Longest key in bytes.
@@ -68,6 +73,9 @@ pub const MAX_VALUE: usize = u32::MAX as usize;
 pub(crate) const PAGE: usize = 4096;
 /// Largest block size.
 pub(crate) const MAX_BLOCK_SIZE: usize = 1 << 20;
+/// Format versions of tables in hash order and in key order.
+const HASH_ORDER: u32 = 1;
+const KEY_ORDER: u32 = 2;
 /// Alignment of blocks that are not aligned to pages.
 pub(crate) const ALIGNMENT: usize = 16;
 
@@ -88,11 +96,21 @@ pub(crate) struct Meta {
     pub(crate) paged: bool,
     /// Seed of the hash of keys.
     pub(crate) seed: u64,
+    pub(crate) order: Order,
 }
 
 /// Flags in byte 63.
 const PAGED: u8 = 1;
 const SEEDED: u8 = 2;
+const ORDERED: u8 = 4;
+
+/// The format version of a table in this order.
+pub(crate) fn version_of(order: Order) -> u32 {
+    match order {
+        Order::Hash => HASH_ORDER,
+        Order::Key => KEY_ORDER,
+    }
+}
 
 impl Meta {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -113,7 +131,8 @@ impl Meta {
         out.u8(level as u8);
         out.u8(self.filter.bits() as u8);
         let seeded = if self.seed == 0 { 0 } else { SEEDED };
-        out.u8((u8::from(self.paged) * PAGED) | seeded);
+        let ordered = u8::from(self.order == Order::Key) * ORDERED;
+        out.u8((u8::from(self.paged) * PAGED) | seeded | ordered);
         if self.seed != 0 {
             out.u64(self.seed);
         }
@@ -146,12 +165,16 @@ impl Meta {
             },
             paged: false,
             seed: 0,
+            order: Order::Hash,
         };
         let bits = from.u8()?;
-        if bits & !(PAGED | SEEDED) != 0 {
+        if bits & !(PAGED | SEEDED | ORDERED) != 0 {
             return Err(unknown("flags", bits));
         }
         meta.paged = bits & PAGED != 0;
+        if bits & ORDERED != 0 {
+            meta.order = Order::Key;
+        }
         if bits & SEEDED != 0 {
             meta.seed = from.u64()?;
         }
@@ -160,7 +183,12 @@ impl Meta {
         if size == 0 || !size.is_multiple_of(PAGE) || size > MAX_BLOCK_SIZE {
             return Err(Error::corrupt(format!("a block size of {size} bytes is invalid")));
         }
-        if meta.blocks > meta.records || meta.slots == 0 || (meta.records > 0 && meta.blocks == 0) {
+        let is_ordered = meta.order == Order::Key;
+        if meta.blocks > meta.records
+            || (meta.slots == 0) != is_ordered
+            || (is_ordered && meta.seed != 0)
+            || (meta.records > 0 && meta.blocks == 0)
+        {
             return Err(Error::corrupt(format!(
                 "{} records in {} blocks and {} slots are inconsistent",
                 meta.records, meta.blocks, meta.slots
@@ -205,6 +233,7 @@ mod tests {
             filter: KeyFilter::Bits8,
             paged: true,
             seed: 0,
+            order: Order::Hash,
         };
         let bytes = meta.encode();
         #[rustfmt::skip]
@@ -232,5 +261,12 @@ mod tests {
         assert_eq!(seeded[63..], [3, 8, 7, 6, 5, 4, 3, 2, 1]); // aligned to pages, and a seed
         assert_eq!(Meta::decode(&seeded).unwrap(), meta);
         assert!((0..seeded.len()).all(|cut| Meta::decode(&seeded[..cut]).is_err()));
+        let ordered = Meta { seed: 0, slots: 0, order: Order::Key, ..meta };
+        let bytes = ordered.encode();
+        // No slots, and in key order.
+        assert_eq!((&bytes[16..24], &bytes[63..]), (&[0; 8][..], &[5][..]));
+        assert_eq!(Meta::decode(&bytes).unwrap(), ordered);
+        assert!(Meta::decode(&Meta { slots: 1, ..ordered }.encode()).is_err());
+        assert!(Meta::decode(&Meta { seed: 1, ..ordered }.encode()).is_err());
     }
 }

@@ -136,7 +136,7 @@ impl TableReader {
                 ring[i % RING] = InFlight { hash, ..IDLE };
             }
             for i in step(start, 0, keys.len()) {
-                self.prefetch_head(&mut ring[i % RING])?;
+                self.prefetch_head(keys[i].as_ref(), &mut ring[i % RING])?;
             }
             for i in step(start, 1, keys.len()) {
                 self.prefetch_record(keys[i].as_ref(), &mut ring[i % RING]);
@@ -161,7 +161,7 @@ impl TableReader {
     ) -> Result<(), E> {
         let (blocks, lines) = (self.all_blocks(), self.lines_ahead());
         let mut ring = [(0, None); RING];
-        let head = |hash| match self.locate_unfiltered(hash) {
+        let head = |hash| match self.locate_hashed(hash) {
             Some(at) => self.memory(at.block),
             None => Ok(&[][..]),
         };
@@ -205,8 +205,8 @@ impl TableReader {
 
     /// Finds the block that can hold a key, and prefetches its head.
     #[inline(always)]
-    fn prefetch_head<'a>(&'a self, wanted: &mut InFlight<'a>) -> Result<()> {
-        if let Some(at) = self.locate(wanted.hash) {
+    fn prefetch_head<'a>(&'a self, key: &[u8], wanted: &mut InFlight<'a>) -> Result<()> {
+        if let Some(at) = self.locate(wanted.hash, key) {
             let block = self.memory(at.block)?;
             prefetch_lines::<HEAD_LINES>(block);
             (wanted.block_ref, wanted.block, wanted.fraction) =
@@ -262,8 +262,8 @@ impl TableReader {
         mut emit: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
     ) -> Result<(), E> {
         for group in keys.chunks(GROUP) {
-            let block_ref = group.iter().map(|key| self.locate(self.hash(key.as_ref())));
-            let block_ref: Vec<Option<BlockRef>> = block_ref.collect();
+            let locate = |key: &K| self.locate(self.hash(key.as_ref()), key.as_ref());
+            let block_ref: Vec<Option<BlockRef>> = group.iter().map(locate).collect();
             if self.in_memory() {
                 self.prefetch_decoded(group, &block_ref)?;
             }
@@ -307,19 +307,18 @@ impl TableReader {
         keys: &[K],
     ) -> Result<Vec<Option<Cow<'_, [u8]>>>> {
         let mut values: Vec<Option<Cow<[u8]>>> = keys.iter().map(|_| None).collect();
-        // The order of hashes is the order of blocks, so keys of one block are adjacent. In a
-        // damaged table they may not be; then the block is read again.
-        let hash = |(i, key): (usize, &K)| (self.hash(key.as_ref()), i);
-        let mut hashes: Vec<(u64, usize)> = keys.iter().enumerate().map(hash).collect();
-        hashes.sort_unstable();
-        let locate = |&(hash, i): &(u64, usize)| Some((i, self.locate(hash)?));
-        let mut block_ref = hashes.iter().filter_map(locate).peekable();
+        let locate = |(i, key): (usize, &K)| {
+            let at = self.locate(self.hash(key.as_ref()), key.as_ref())?;
+            Some((at.block, i, at.tag))
+        };
+        let mut located: Vec<(u64, usize, u8)> =
+            keys.iter().enumerate().filter_map(locate).collect();
+        located.sort_unstable();
+        let mut groups = located.chunk_by(|a, b| a.0 == b.0);
         let blocks = iter::from_fn(|| {
-            let (first, BlockRef { block, tag, .. }) = block_ref.next()?;
-            let mut wanted = vec![(first, tag)];
-            while let Some((i, at)) = block_ref.next_if(|(_, at)| at.block == block) {
-                wanted.push((i, at.tag));
-            }
+            let group = groups.next()?;
+            let block = group[0].0;
+            let wanted: Vec<(usize, u8)> = group.iter().map(|&(_, i, tag)| (i, tag)).collect();
             let extent = self.extent(block).map_err(|e| e.in_file(self.path()));
             Some(extent.map(|extent| (extent, (block, wanted))))
         });

@@ -8,6 +8,7 @@ use crate::Result;
 use crate::bytes::prefetch::{LINE, prefetch_lines, prefetch_pages};
 use crate::table::format::block::{Body, CHECKSUM, HEAD_LINES, find_in_body, tag};
 use crate::table::format::directory::{Bin, bin_of};
+use crate::table::format::fences::Fences;
 use crate::table::options::Compression;
 use crate::table::read::index_lookup::{Index, IndexLookup};
 use crate::table::read::reader::TableReader;
@@ -99,7 +100,7 @@ impl TableReader {
     /// [`TableReader::get_hashed`] without the index.
     #[inline(never)]
     fn get_in_block(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
-        let Some(block_ref) = self.locate_unfiltered(hash) else { return Ok(None) };
+        let Some(block_ref) = self.locate_unfiltered(hash, key) else { return Ok(None) };
         self.activate_index(hash, block_ref.block)?;
         match self.is_plain() {
             true => self.get_large(block_ref, key),
@@ -143,14 +144,13 @@ impl TableReader {
     #[inline(never)]
     pub(crate) fn decompress<'a>(&self, hash: u64, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         let value = self.decompress_value(stored).map(Cow::Owned);
-        value
-            .map_err(|e| self.block_error(e, self.locate_unfiltered(hash).map_or(0, |at| at.block)))
+        value.map_err(|e| self.block_error(e, self.locate_hashed(hash).map_or(0, |at| at.block)))
     }
 
     /// Implements [`Table::contains`](crate::table::Table::contains).
     pub(crate) fn contains(&self, key: &[u8]) -> Result<bool> {
         let hash = self.hash(key);
-        let Some(block_ref) = self.locate(hash) else { return Ok(false) };
+        let Some(block_ref) = self.locate(hash, key) else { return Ok(false) };
         let number = block_ref.block;
         match self.find_indexed(hash, key) {
             IndexLookup::Value(_) => return Ok(true),
@@ -163,15 +163,33 @@ impl TableReader {
         there.map(|value| value.is_some()).map_err(|e| self.block_error(e, number))
     }
 
-    /// Where a key of this hash can be; `None` if the table does not have it.
+    /// Where a key can be, which has this hash; `None` if the table does not have it.
     #[inline(always)]
-    pub(crate) fn locate(&self, hash: u64) -> Option<BlockRef> {
-        if self.may_contain(hash) { self.locate_unfiltered(hash) } else { None }
+    pub(crate) fn locate(&self, hash: u64, key: &[u8]) -> Option<BlockRef> {
+        if self.may_contain(hash) { self.locate_unfiltered(hash, key) } else { None }
     }
 
     /// [`TableReader::locate`] without the filter.
     #[inline(always)]
-    pub(crate) fn locate_unfiltered(&self, hash: u64) -> Option<BlockRef> {
+    pub(crate) fn locate_unfiltered(&self, hash: u64, key: &[u8]) -> Option<BlockRef> {
+        match &self.fences {
+            None => self.locate_hashed(hash),
+            Some(fences) => self.locate_ordered(fences, hash, key),
+        }
+    }
+
+    /// [`TableReader::locate_unfiltered`] in key order.
+    #[inline(never)]
+    fn locate_ordered(&self, fences: &Fences, hash: u64, key: &[u8]) -> Option<BlockRef> {
+        let block = fences.find(key);
+        // The bin has no meaning here: no position is predicted.
+        let bin = Bin { slot: 0, step: 0 };
+        (block < self.meta.blocks).then_some(BlockRef { tag: tag(hash), bin, block })
+    }
+
+    /// [`TableReader::locate_unfiltered`] in hash order.
+    #[inline(always)]
+    pub(crate) fn locate_hashed(&self, hash: u64) -> Option<BlockRef> {
         let bin = bin_of(hash, self.meta.slots);
         let block = self.find_block(bin)?;
         Some(BlockRef { tag: tag(hash), bin, block })
@@ -204,7 +222,7 @@ impl TableReader {
     /// so it shares no setup with the others.
     #[inline(always)]
     fn get_small(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
-        let Some(at) = self.locate_unfiltered(hash) else { return Ok(None) };
+        let Some(at) = self.locate_hashed(hash) else { return Ok(None) };
         match self.source.checked_body(at.block, self.meta.block_size as usize) {
             Some(body) => {
                 let fraction = self.fraction(at);

@@ -11,4 +11,5 @@ pub(crate) mod index_lookup;
 pub(crate) mod get;
 pub(crate) mod batch;
 pub(crate) mod iter;
+pub(crate) mod range;
 pub(crate) mod scan_from;

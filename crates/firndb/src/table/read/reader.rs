@@ -7,13 +7,14 @@ use crate::disk::{self, DiskRef, Slab};
 use crate::table::format::block::{Body, CHECKSUM, HEAD_LINES, check, decode_frame};
 use crate::table::format::compress::Decompressor;
 use crate::table::format::directory::{Bin, Directory};
+use crate::table::format::fences::Fences;
 use crate::table::format::filter::FilterReader;
 use crate::table::format::hash::hash_of;
 use crate::table::format::index::{IndexEncoder, IndexShape, RecordPointer};
 use crate::table::format::{
-    ALIGNMENT, MAX_BLOCK_SIZE, Meta, optional_section, required_section, section,
+    ALIGNMENT, MAX_BLOCK_SIZE, Meta, optional_section, required_section, section, version_of,
 };
-use crate::table::options::{Access, Compression, KeyFilter, Stats};
+use crate::table::options::{Access, Compression, KeyFilter, Order, Stats};
 use crate::table::read::index_lookup::Index;
 use crate::table::read::mapped_index::MappedIndex;
 use crate::table::read::source::{Source, reopen};
@@ -28,7 +29,10 @@ use std::path::{Path, PathBuf};
 pub(crate) struct TableReader {
     pub(crate) file: Envelope,
     pub(crate) meta: Meta,
+    /// Empty in key order.
     pub(crate) directory: Directory,
+    /// In key order only.
+    pub(crate) fences: Option<Fences>,
     /// Start of each block, in units of [`ALIGNMENT`], if their lengths differ.
     starts: Option<Box<[u8]>>,
     filter: Option<(FilterReader, Bytes)>,
@@ -71,8 +75,7 @@ impl TableReader {
         access: Access,
     ) -> Result<Option<TableReader>> {
         let meta = Meta::decode(required_section(&file, section::META)?)?;
-        let directory =
-            Directory::new(required_section(&file, section::DIRECTORY)?, meta.slots, meta.blocks)?;
+        let (directory, fences) = locators(&file, &meta)?;
         let entry = file
             .find(section::BLOCKS)
             .map(|i| file.entry(i))
@@ -101,7 +104,8 @@ impl TableReader {
             return Ok(None);
         };
         let path = path.to_path_buf();
-        let small_records = source.in_memory() && is_small(&meta, starts.is_none());
+        let small_records =
+            fences.is_none() && source.in_memory() && is_small(&meta, starts.is_none());
         let avx2 = Avx2Search::detect().filter(|_| small_records && keys_have_one_length(&meta));
         let is_plain_unfiltered =
             meta.filter == KeyFilter::None && meta.compression == Compression::None;
@@ -109,6 +113,7 @@ impl TableReader {
             file,
             meta,
             directory,
+            fences,
             starts,
             filter,
             decompressor,
@@ -208,10 +213,11 @@ impl TableReader {
     }
 
     /// The shape of the index. `None` if blocks are compressed, as records have no offsets in the
-    /// file then.
+    /// file then, and in key order, where the hash does not predict the position of a record.
     pub(crate) fn index_shape(&self) -> Option<IndexShape> {
         match self.meta.compression {
             Compression::Blocks { .. } => None,
+            _ if self.fences.is_some() => None,
             _ => IndexShape::new(self.meta.records, self.blocks.1),
         }
     }
@@ -343,9 +349,11 @@ impl TableReader {
         let starts = self.starts.as_ref().map_or(0, |bytes| bytes.len());
         let index = self.index.as_ref().map_or(0, Index::memory);
         let in_file = self.file.find(section::INDEX).map_or(0, |i| self.file.entry(i).len);
-        let beside = self.directory.memory() + starts + filter_memory + index;
+        let fences = self.fences.as_ref().map_or(0, Fences::memory);
+        let beside = self.directory.memory() + fences + starts + filter_memory + index;
         Stats {
             records: self.meta.records,
+            order: self.meta.order,
             blocks: self.meta.blocks,
             block_size: u64::from(self.meta.block_size),
             block_bytes: self.blocks.1,
@@ -380,6 +388,23 @@ impl TableReader {
     /// The path that was opened.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// What maps a key to its block.
+fn locators(file: &Envelope, meta: &Meta) -> Result<(Directory, Option<Fences>)> {
+    if file.version() != version_of(meta.order) {
+        return Err(Error::corrupt("the order of the records contradicts the format version"));
+    }
+    match meta.order {
+        Order::Hash => {
+            let bytes = required_section(file, section::DIRECTORY)?;
+            Ok((Directory::new(bytes, meta.slots, meta.blocks)?, None))
+        }
+        Order::Key => {
+            let bytes = required_section(file, section::FENCES)?;
+            Ok((Directory::empty(), Some(Fences::new(bytes, meta.blocks)?)))
+        }
     }
 }
 

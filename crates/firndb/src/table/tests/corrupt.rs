@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::ErrorKind;
-use crate::table::{Compression, KeyFilter};
+use crate::table::{Compression, KeyFilter, Order};
 use crate::testing::Rng;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -45,7 +45,8 @@ fn case(name: &'static str, n: usize, value: usize, options: BuildOptions) -> Ca
 /// Tables of every kind, small enough to damage every byte.
 fn cases() -> Vec<Case> {
     let of = |compression, filter| BuildOptions { compression, filter, ..BuildOptions::default() };
-    let (none, level) = (Compression::None, 3);
+    let (none, level, order) = (Compression::None, 3, Order::Key);
+    let blocks = Compression::Blocks { level };
     vec![
         case("paged", 40, 2, of(none, KeyFilter::Bits16)),
         case("packed", 14, 10, of(none, KeyFilter::None)),
@@ -54,6 +55,9 @@ fn cases() -> Vec<Case> {
         case("blocks", 30, 20, of(Compression::Blocks { level }, KeyFilter::Bits8)),
         case("indexed", 9, 40, of(none, KeyFilter::None)),
         case("long", 2, 320, of(none, KeyFilter::None)),
+        case("ordered", 60, 6, BuildOptions { order, ..of(none, KeyFilter::None) }),
+        case("ordered, filter", 30, 5, BuildOptions { order, ..of(none, KeyFilter::Bits8) }),
+        case("ordered blocks", 40, 20, BuildOptions { order, ..of(blocks, KeyFilter::None) }),
         case("empty", 0, 0, of(none, KeyFilter::Bits8)),
     ]
 }
@@ -96,6 +100,9 @@ impl Case {
                 all
             };
             self.accept(collected, |got| sorted(got.clone()) == sorted(records.clone()), &label);
+            if table.is_ordered() {
+                self.check_ranges(&table, &label);
+            }
             // Blocks have been checked, so the index may be used now.
             for (key, value) in records.iter().step_by(3) {
                 self.accept(table.get(key), |got| got.as_deref() == Some(value), &label);
@@ -105,6 +112,18 @@ impl Case {
             self.accept(table.value_schema(), |got| *got == "text", &label);
             self.accept(table.verify(), |_| true, &label);
         }
+    }
+
+    /// Reads ranges of a damaged table in both directions.
+    fn check_ranges(&mut self, table: &Table, label: &dyn Fn() -> String) {
+        let records = self.records.clone();
+        let third = records.len() / 3;
+        let from = records.get(third).map(|record| record.0.clone()).unwrap_or_default();
+        let forward = table.range(&from[..]..).and_then(Iterator::collect::<Result<Records>>);
+        self.accept(forward, |got| got[..] == records[third..], label);
+        let backward = table.range(..&from[..]).map(|range| range.reversed());
+        let backward = backward.and_then(Iterator::collect::<Result<Records>>);
+        self.accept(backward, |got| got.iter().eq(records[..third].iter().rev()), label);
     }
 
     /// Asserts that a result is right, or an error of a fitting kind.

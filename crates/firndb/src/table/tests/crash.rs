@@ -4,7 +4,7 @@
 use super::*;
 use crate::ErrorKind;
 use crate::disk::Disk;
-use crate::table::{Compression, KeyFilter};
+use crate::table::{Compression, KeyFilter, Order};
 use std::sync::Arc;
 
 const SEED: u64 = 20_261_122;
@@ -84,6 +84,7 @@ fn every_build() -> Vec<(&'static str, BuildOptions, u8)> {
     vec![
         ("in memory", plain.clone(), 2),
         ("spilling", small.clone(), 2),
+        ("in key order", BuildOptions { order: Order::Key, ..small.clone() }, 2),
         ("with an index", small.clone(), LARGE),
         (
             "all sections",

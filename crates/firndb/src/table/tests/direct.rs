@@ -142,8 +142,8 @@ fn direct_batches_agree_with_gets() {
             let present = got.iter().flatten().count();
             assert!((600..800).contains(&present), "{present} of 600 and some repeated");
             for n in [0, 1, 2, 33, 500, keys.len()] {
-                let located =
-                    keys[..n].iter().map(|key| table.reader.locate(xxh3_64(key.as_bytes())));
+                let locate = |key: &[u8]| table.reader.locate(xxh3_64(key), key);
+                let located = keys[..n].iter().map(|key| locate(key.as_bytes()));
                 let blocks: HashSet<u64> = located.flatten().map(|at| at.block).collect();
                 let before = table.reader.direct().unwrap().reads().0;
                 let many = table.get_many(&keys[..n]).unwrap().into_iter();

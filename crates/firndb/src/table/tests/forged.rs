@@ -10,7 +10,7 @@ use crate::bytes::testing::{Forged, damage};
 use crate::table::format::block::checksum;
 use crate::table::format::index::CHECKED_PART;
 use crate::table::format::section;
-use crate::table::{Compression, KeyFilter};
+use crate::table::{Compression, KeyFilter, Order};
 use crate::testing::{Rng, memory, run_child};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -20,18 +20,30 @@ const SEED: u64 = 0x0905_7AB1;
 /// Most memory that reading a damaged table may take in addition to an undamaged one.
 const MEMORY_KIB: u64 = 128 << 10;
 fn tables() -> Vec<(&'static str, Records, Vec<u8>)> {
-    let table = |name, n: usize, value: usize, compression, filter| {
+    let build = |order, name, n: usize, value: usize, compression, filter| {
         let record = |i: usize| {
             (format!("key {i:04}").into_bytes(), format!("value {i} ").repeat(value).into_bytes())
         };
         let records: Records = (0..n).map(record).collect();
-        let options = BuildOptions { compression, filter, ..BuildOptions::default() };
+        let options = BuildOptions { order, compression, filter, ..BuildOptions::default() };
         let bytes = bytes_of(options, &records);
         assert_fast(name, &bytes, &records);
         (name, records, bytes)
     };
     let level = 1;
+    let table = |name, n, value, compression, filter| {
+        build(Order::Hash, name, n, value, compression, filter)
+    };
     vec![
+        build(Order::Key, "ordered", 1500, 3, Compression::None, KeyFilter::Bits8),
+        build(
+            Order::Key,
+            "ordered blocks",
+            900,
+            30,
+            Compression::Blocks { level },
+            KeyFilter::None,
+        ),
         table("paged", 1500, 3, Compression::None, KeyFilter::Bits16),
         table("packed", 200, 30, Compression::None, KeyFilter::None),
         table("indexed", 90, 70, Compression::None, KeyFilter::None),
@@ -99,6 +111,13 @@ fn ask(bytes: &[u8], records: &Records, access: Access) -> (usize, usize) {
     count(table.get_many(&keys).is_ok());
     count(table.read_many(&keys, |_, _| -> Result<()> { Ok(()) }).is_ok());
     count(table.iter().all(|record| record.is_ok()));
+    if table.is_ordered() {
+        for (key, _) in records.iter().step_by(1 + records.len() / 9) {
+            let all = |range: crate::table::Range| range.take(4_000).all(|record| record.is_ok());
+            count(table.range(&key[..]..).is_ok_and(all));
+            count(table.prefix(&key[..6]).is_ok_and(|range| all(range.reversed())));
+        }
+    }
     count(table.verify().is_ok());
     count(table.metadata().is_ok() && table.value_schema().is_ok());
     table.stats();

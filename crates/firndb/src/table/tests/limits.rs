@@ -242,7 +242,7 @@ fn prefetched_lines_usually_contain_the_record() {
         open(&disk_with(&bytes_of(BuildOptions::default(), &records)), Access::Map).unwrap();
     assert!(table.reader.small_records);
     let held = |(key, value): &&(Vec<u8>, Vec<u8>)| {
-        let at = table.reader.locate(xxh3_64(key)).unwrap();
+        let at = table.reader.locate(xxh3_64(key), key).unwrap();
         let body = &table.reader.memory(at.block).unwrap()[CHECKSUM..];
         let offset = |part: &[u8]| CHECKSUM + part.as_ptr().addr() - body.as_ptr().addr();
         let asked = offset(expected_lines(body, table.reader.fraction(at))) / LINE;

@@ -3,7 +3,7 @@
 //! files, without and with valid checksums. `crash.rs` cuts the power and fails calls during
 //! builds. `direct.rs` counts reads. `limits.rs` measures documented sizes and memory. `approx.rs`
 //! tests the approximate table in all of these ways, `sharded.rs` tables in several files,
-//! `scan_from.rs` pages.
+//! `scan_from.rs` pages, `ordered/` tables in key order.
 
 mod approx;
 mod basic;
@@ -17,6 +17,7 @@ mod forged;
 mod index;
 mod limits;
 mod model;
+mod ordered;
 mod scan_from;
 mod sharded;
 
@@ -83,7 +84,7 @@ fn cpu_time() -> Duration {
 
 /// Whether the AVX2 search is available and finds this key.
 fn is_fast(table: &Table, key: &[u8]) -> bool {
-    let (Some(avx2), Some(at)) = (table.reader.avx2, table.reader.locate(xxh3_64(key))) else {
+    let (Some(avx2), Some(at)) = (table.reader.avx2, table.reader.locate(xxh3_64(key), key)) else {
         return false;
     };
     let body = &table.reader.memory(at.block).unwrap()[CHECKSUM..];

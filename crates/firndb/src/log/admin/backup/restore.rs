@@ -74,7 +74,8 @@ fn sealed_of(store: u64, chain: &Chain, from: &Path) -> Result<SealedSegments> {
     let none_left = || Error::corrupt("there is no number for another segment").in_file(&path);
     let own = last.0.checked_add(1).ok_or_else(none_left)?;
     let live_bytes = head.link.live_bytes;
-    Ok(SealedSegments { store, own, source: last, members, live_bytes, least: SEGMENT_SMALL })
+    let (least, is_ordered) = (SEGMENT_SMALL, head.header.is_ordered);
+    Ok(SealedSegments { store, own, source: last, members, live_bytes, least, is_ordered })
 }
 
 /// Copies everything into a directory in which `backup-unfinished.firn` says that there is no store

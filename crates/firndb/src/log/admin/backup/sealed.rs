@@ -24,6 +24,8 @@ pub(crate) struct SealedSegments {
     pub(crate) live_bytes: u64,
     /// Least length of the backup's own segment.
     pub(crate) least: u64,
+    /// Whether the store is ordered.
+    pub(crate) is_ordered: bool,
 }
 
 impl SealedSegments {
@@ -36,7 +38,8 @@ impl SealedSegments {
         let long = HEAD_SHARE * head_length(self.members.len() + 1) as u64;
         let capacity = long.max(self.least).next_multiple_of(4096);
         let (store, number) = (self.store, self.own);
-        let header = SegmentHeader { store, number, capacity, alignment_log2: 0 };
+        let is_ordered = self.is_ordered;
+        let header = SegmentHeader { store, number, capacity, alignment_log2: 0, is_ordered };
         let mut bytes = encode_head(&header, &link);
         let end = bytes.len() as u64;
         bytes.resize(capacity as usize, 0);

@@ -97,7 +97,8 @@ fn seal_for_backup(shared: &Shared) -> Result<SealedSegments> {
     let live_bytes = segments.iter().map(|s| s.live.load(Ordering::Relaxed)).sum();
     let least = SEGMENT_SMALL.min(shared.options.segment_bytes);
     let (store, source) = (shared.dir.store, position);
-    Ok(SealedSegments { store, own, source, members, live_bytes, least })
+    let is_ordered = shared.order.is_some();
+    Ok(SealedSegments { store, own, source, members, live_bytes, least, is_ordered })
 }
 
 /// A backup in progress.

@@ -14,6 +14,9 @@ import java.util.List;
  *     sync
  * @param liveBytes bytes of the newest records of the keys
  * @param indexBytes bytes of memory of the index, outside of the Java heap
+ * @param keyRuns files with the sorted keys of an ordered store
+ * @param keyRunBytes bytes of these files, in addition to {@code diskBytes}
+ * @param tailBytes bytes of memory for sorted keys that are not in such a file yet
  * @param puts puts
  * @param deletes deletes
  * @param userBytes bytes of keys and values in these
@@ -33,6 +36,7 @@ import java.util.List;
  * @param hintedSegments segments whose hints the opening read
  * @param scannedSegments segments whose records the opening read
  * @param appendMode how records are appended; {@code AUTO} if that is not known
+ * @param isOrdered whether the store is ordered
  * @param isCompacting whether compaction copies records at this moment
  * @param compactionSeconds seconds that compaction took
  * @param openingSeconds seconds that the opening took
@@ -46,6 +50,9 @@ public record LogStats(
         long heldBytes,
         long liveBytes,
         long indexBytes,
+        long keyRuns,
+        long keyRunBytes,
+        long tailBytes,
         long puts,
         long deletes,
         long userBytes,
@@ -65,13 +72,14 @@ public record LogStats(
         long hintedSegments,
         long scannedSegments,
         AppendMode appendMode,
+        boolean isOrdered,
         boolean isCompacting,
         double compactionSeconds,
         double openingSeconds,
         double seconds,
         List<Segment> segmentStats) {
-    private static final int COUNTS = 24;
-    private static final int SEGMENTS = COUNTS + 5;
+    private static final int COUNTS = 27;
+    private static final int SEGMENTS = COUNTS + 6;
     private static final int SEGMENT = 7;
 
     /**
@@ -104,10 +112,10 @@ public record LogStats(
         return new LogStats(
                 n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10],
                 n[11], n[12], n[13], n[14], n[15], n[16], n[17], n[18], n[19],
-                n[20], n[21], n[22], n[23],
-                AppendMode.values()[(int) n[COUNTS]], n[COUNTS + 1] != 0,
-                Double.longBitsToDouble(n[COUNTS + 2]), Double.longBitsToDouble(n[COUNTS + 3]),
-                Double.longBitsToDouble(n[COUNTS + 4]), List.copyOf(segments));
+                n[20], n[21], n[22], n[23], n[24], n[25], n[26],
+                AppendMode.values()[(int) n[COUNTS]], n[COUNTS + 1] != 0, n[COUNTS + 2] != 0,
+                Double.longBitsToDouble(n[COUNTS + 3]), Double.longBitsToDouble(n[COUNTS + 4]),
+                Double.longBitsToDouble(n[COUNTS + 5]), List.copyOf(segments));
     }
 
     /**
@@ -116,6 +124,6 @@ public record LogStats(
      * @return a number of bytes
      */
     public long offHeapBytes() {
-        return indexBytes;
+        return indexBytes + tailBytes;
     }
 }

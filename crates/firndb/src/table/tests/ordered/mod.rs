@@ -1,0 +1,14 @@
+//! Tests of tables in key order. `model.rs` compares random tables with a map. `builds.rs` has
+//! builds that write while records are added: power loss, failing calls, records out of order.
+//! Damaged files are in `../corrupt.rs` and `../forged.rs`.
+
+mod builds;
+mod model;
+
+use super::*;
+use crate::table::Order;
+
+/// Options of tables in key order.
+fn ordered() -> BuildOptions {
+    BuildOptions::new().order(Order::Key)
+}
