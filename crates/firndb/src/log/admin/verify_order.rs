@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// entries have every record that the snapshot shows, once. Adds the runs to the report.
 pub(crate) fn verify_order(snapshot: &Snapshot, report: &mut Verification) -> Result<()> {
     let shared = &snapshot.shared;
-    let Some(sources) = &snapshot.order else { return Ok(()) };
+    let Some(sources) = &snapshot.sources() else { return Ok(()) };
     let mut found = 0;
     for run in &sources.runs {
         run.verify()?;

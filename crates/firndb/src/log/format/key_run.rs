@@ -16,6 +16,8 @@
 //!            16 b+8  8     length of the fences
 //!            16 b+16 ..    fences
 //! SECTION 3  blocks of entries, with a checksum each: see `key_block.rs`
+//! SECTION 4  0       8     store id again: the first section in the file. A writer removes files
+//!                          that are damaged, and no file of another store
 //! ```
 //! The fence of a block is the shortest prefix of its first key that is greater than all keys
 //! before the block, or the whole key if it is also the last key before the block. A longer prefix
@@ -29,6 +31,7 @@ use std::cmp::Ordering;
 pub(crate) const META: u32 = 1;
 pub(crate) const FENCES: u32 = 2;
 pub(crate) const BLOCKS: u32 = 3;
+pub(crate) const OWNER: u32 = 4;
 
 /// Longest fence.
 const FENCE_MAX: usize = 64;

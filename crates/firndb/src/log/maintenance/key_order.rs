@@ -4,17 +4,21 @@
 //! Runs of similar length are merged when there are [`FAN`] of them at the end of the log, like the
 //! levels of a log-structured merge tree (O'Neil et al., 1996). All are merged when most of their
 //! entries are stale. A merge drops entries that the index does not hold; snapshots keep the runs
-//! of their time. Runs repeat what the segments have: a lost one is written again.
+//! of their time. Runs repeat what the segments have: a lost or damaged one is written again.
 //!
 //! An entry may be stale because of a write at the end of the log. If a power cut lost that write
 //! but not the merged run, the run would miss a current record. So a merge makes the log durable
 //! before it publishes its run.
+//!
+//! A segment with a damaged record gets no run, and scans return the error. Nothing else depends on
+//! its run.
 
 use crate::log::format::names::key_run_file;
 use crate::log::maintenance::work_slices::WorkSlices;
 use crate::log::segments::key_merge::KeyMerge;
 use crate::log::segments::key_run_file::{KeyRun, KeyRunWriter};
 use crate::log::segments::key_source::{Direction, KeyEntry, KeySource};
+use crate::log::segments::segment::Segment;
 use crate::log::state::key_order::{KeyOrder, Source, Sources};
 use crate::log::state::shared::Shared;
 use crate::log::write::settle::lock_settled;
@@ -31,43 +35,82 @@ const SHORT: u64 = 4096;
 /// All runs are merged when they have this many times as many entries as the store has keys.
 const STALE_TIMES: u64 = 2;
 
-/// Writes the run of a sealed segment, or merges runs. Returns whether there was anything to do.
+/// Writes the run of a sealed segment, or merges runs, or replaces damaged ones. Returns whether
+/// there was anything to do.
 pub(crate) fn order_step(shared: &Shared) -> Result<bool> {
     let Some(order) = &shared.order else { return Ok(false) };
     let _one_at_a_time = order.working.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(write_run(shared, order)? || merge_runs(shared, order)?)
+    if give_up_damaged(shared, order)? {
+        return Ok(true);
+    }
+    match write_run(shared, order) {
+        Ok(true) => Ok(true),
+        // After an error too: on a full disk a merge may free space.
+        written => Ok(merge_runs(shared, order)? || written?),
+    }
 }
 
-/// Writes the runs of all sealed segments.
+/// Writes the runs of all sealed segments, except for damaged ones.
 pub(crate) fn write_runs(shared: &Shared) -> Result<()> {
     let Some(order) = &shared.order else { return Ok(()) };
     let _one_at_a_time = order.working.lock().unwrap_or_else(PoisonError::into_inner);
-    while write_run(shared, order)? {}
-    Ok(())
+    loop {
+        match write_run(shared, order) {
+            Ok(true) => {}
+            Err(e) if e.kind() != ErrorKind::Corrupt => return Err(e),
+            _ => return Ok(()),
+        }
+    }
 }
 
-/// Writes the run of a sealed segment that has none.
+/// Writes the run of a sealed segment that has none. Passes over segments with damaged records, and
+/// returns the error of the first one if there are no others.
 fn write_run(shared: &Shared, order: &KeyOrder) -> Result<bool> {
-    let sources = order.sources();
-    let segments = shared.segments();
-    let sealed = segments.iter().filter(|segment| segment.hint.get().is_some());
-    let is_tail = |number: u64| sources.tails.iter().any(|tail| tail.segment.number == number);
-    let Some(number) = sealed.map(|segment| segment.number).find(|&number| is_tail(number)) else {
-        return Ok(false);
-    };
+    drop(shared.lock_writer()?); // Nothing is written after a close or a failure.
+    if !shared.reserve.is_held() {
+        return Ok(false); // Deletes and compaction may need the space.
+    }
+    let (sources, segments) = (order.sources(), shared.segments());
+    let has_tail = |number: u64| sources.tails.iter().any(|tail| tail.segment.number == number);
+    let is_due = |segment: &Segment| segment.hint.get().is_some() && has_tail(segment.number);
+    let mut damage = None;
+    for number in segments.iter().filter(|its| is_due(its)).map(|segment| segment.number) {
+        match write_run_of(shared, &sources, number) {
+            Ok(run) => {
+                order.add_run(run);
+                shared.measure_tails();
+                return Ok(true);
+            }
+            Err(e) if e.kind() == ErrorKind::Corrupt => {
+                order.empty_tails(number..=number);
+                damage = damage.or(Some(e));
+            }
+            Err(e) => {
+                // The memory of tails must not grow as long as runs cannot be written.
+                let full = shared.backpressure.full.load(Ordering::Relaxed);
+                order.empty_tails(number..=full);
+                shared.measure_tails();
+                return Err(e);
+            }
+        }
+    }
+    damage.map_or(Ok(false), Err)
+}
+
+/// Writes the run of a segment from its tails.
+fn write_run_of(shared: &Shared, sources: &Sources, number: u64) -> Result<Arc<KeyRun>> {
     let mut all = Vec::new();
     for tail in sources.tails.iter().filter(|tail| tail.segment.number == number) {
         let parts = tail.seek(Bound::Unbounded, Direction::Forward)?;
         all.extend(parts.into_iter().map(Source::Tail));
     }
-    let run = write(shared, all, (number, number), |_| true, || Ok(()))?;
-    order.add_run(run);
-    Ok(true)
+    write(shared, all, (number, number), |_| true, || Ok(()), || Ok(()))
 }
 
 /// Merges runs, if some should be.
 fn merge_runs(shared: &Shared, order: &KeyOrder) -> Result<bool> {
     let sources = order.sources();
+    drop(shared.lock_writer()?);
     let count = to_merge(&sources, shared.counters.keys.load(Ordering::Relaxed));
     if count < 2 {
         return Ok(false);
@@ -81,11 +124,16 @@ fn merge_runs(shared: &Shared, order: &KeyOrder) -> Result<bool> {
         let location = slots.location(&table, entry);
         location.is_some_and(|location| lookup.holds(lookup.hash(entry.key), location))
     };
-    let write = |all| write(shared, all, segments, is_current, || sync_log(shared));
-    let new = match all.collect::<Result<_>>().and_then(write) {
-        Err(e) if e.kind() == ErrorKind::Corrupt => return give_up_damaged(shared, order, old, e),
-        written => written?,
+    let between = || {
+        if shared.options.background && shared.maintenance.signals.is_shut_down() {
+            return Err(Error::new(ErrorKind::Failed, "the store is being closed"));
+        }
+        // Otherwise the tails of new segments would grow as long as this takes.
+        while write_run(shared, order).unwrap_or(false) {}
+        Ok(())
     };
+    let all = all.collect::<Result<_>>()?;
+    let new = write(shared, all, segments, is_current, between, || sync_log(shared))?;
     order.replace_runs(old, new);
     // A power cut must not keep the removal of the old names and lose the new one.
     shared.dir.sync()?;
@@ -95,25 +143,24 @@ fn merge_runs(shared: &Shared, order: &KeyOrder) -> Result<bool> {
     Ok(true)
 }
 
-/// Stops using the runs that are damaged: their segments get new ones. Returns the error if no run
-/// is damaged.
-fn give_up_damaged(
-    shared: &Shared,
-    order: &KeyOrder,
-    runs: &[Arc<KeyRun>],
-    error: Error,
-) -> Result<bool> {
-    let damaged: Vec<_> = runs.iter().filter(|run| run.verify().is_err()).cloned().collect();
+/// Stops using runs in which a scan or a merge found damage, so that their segments get new ones.
+/// Returns whether there were any.
+fn give_up_damaged(shared: &Shared, order: &KeyOrder) -> Result<bool> {
+    let mut damaged = order.sources().runs.clone();
+    damaged.retain(|run| run.is_damaged());
     if damaged.is_empty() {
-        return Err(error);
+        return Ok(false);
     }
     // Under the lock, so that no segment is removed meanwhile.
     let writer = lock_settled(shared)?;
     order.give_up(&damaged, &shared.segments());
     drop(writer);
+    shared.dir.check_lock()?;
     for run in &damaged {
         shared.dir.remove_if_there(&key_run_file((run.meta.first, run.meta.last)))?;
     }
+    // A power cut must not keep the new runs and a damaged one that covers their segments.
+    shared.dir.sync()?;
     Ok(true)
 }
 
@@ -150,15 +197,15 @@ fn sync_log(shared: &Shared) -> Result<()> {
 }
 
 /// Writes those entries of sources that `is_kept` accepts as the run of these segments. Calls
-/// `before` before the run is published.
+/// `between` now and then, and `before` before the run is published.
 fn write(
     shared: &Shared,
     all: Vec<Source>,
     segments: (u64, u64),
     is_kept: impl Fn(KeyEntry<'_>) -> bool,
+    between: impl Fn() -> Result<()>,
     before: impl FnOnce() -> Result<()>,
 ) -> Result<Arc<KeyRun>> {
-    drop(shared.lock_writer()?); // Nothing is written after a close or a failure.
     shared.dir.check_lock()?;
     let store = shared.dir.store;
     let mut merge = KeyMerge::new(all, Direction::Forward);
@@ -169,7 +216,9 @@ fn write(
             if is_kept(entry) {
                 writer.push(entry)?;
             }
-            slices.advance(entry.key.len() as u64 + 16);
+            if slices.advance(entry.key.len() as u64 + 16) {
+                between()?;
+            }
             merge.advance()?;
         }
         writer.finish()?;

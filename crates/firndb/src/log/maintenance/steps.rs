@@ -14,17 +14,24 @@ pub(crate) type Step = fn(&Shared) -> Result<bool>;
 
 /// Does one step of maintenance: see `LogStore::maintain`.
 pub(crate) fn maintain(shared: &Shared) -> Result<bool> {
-    let mut full = None;
-    let steps: [Step; 5] = [prepare_segment, seal, order_step, checkpoint_step, compact_step];
-    for step in steps {
+    let mut failed = None;
+    let steps: [(Step, bool); 5] = [
+        (prepare_segment, true),
+        (seal, true),
+        (order_step, false),
+        (checkpoint_step, true),
+        (compact_step, true),
+    ];
+    for (step, is_needed) in steps {
         match step(shared) {
             Ok(false) => {}
-            // Compaction comes last and may free space.
-            Err(e) if e.is_disk_full() => full = full.or(Some(e)),
+            // Compaction comes last and may free space. Key runs make scans faster, and nothing
+            // else depends on them.
+            Err(e) if e.is_disk_full() || !is_needed => failed = failed.or(Some(e)),
             done => return done,
         }
     }
-    full.map_or(Ok(false), Err)
+    failed.map_or(Ok(false), Err)
 }
 
 /// Seals a segment or takes a checkpoint. Compaction and checkpoints work on sealed segments, so

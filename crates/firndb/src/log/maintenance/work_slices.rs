@@ -30,13 +30,15 @@ impl WorkSlices<'_> {
         WorkSlices { shared, bytes: 0 }
     }
 
-    /// Called for each record that was processed.
+    /// Called for each record that was processed. Returns whether that was the end of a slice.
     #[inline]
-    pub(crate) fn advance(&mut self, bytes: u64) {
+    pub(crate) fn advance(&mut self, bytes: u64) -> bool {
         self.bytes += bytes;
-        if self.bytes >= SLICE {
+        let is_over = self.bytes >= SLICE;
+        if is_over {
             self.bytes = 0;
             rest(self.shared);
         }
+        is_over
     }
 }

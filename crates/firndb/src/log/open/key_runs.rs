@@ -1,57 +1,68 @@
 //! Finding the key runs of an ordered store when it is opened or refreshed.
 
-use crate::disk::Disk;
+use crate::disk::{Disk, written_as};
 use crate::log::format::names::{key_run_file, key_run_segments};
 use crate::log::options::Access;
-use crate::log::segments::key_run_file::KeyRun;
+use crate::log::segments::key_run_file::{KeyRun, owner};
 use crate::{ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The runs of a store, and the names of those that others contain.
-#[derive(Default)]
-pub(crate) struct FoundRuns {
-    pub(crate) runs: Vec<Arc<KeyRun>>,
-    pub(crate) contained: Vec<String>,
-}
-
-/// Opens the runs with these names, except for those in `known`, which are open. Damaged ones and
-/// those of another store are passed over: their segments get new ones. `NotFound` if a file
-/// disappeared, because a writer has merged it.
+/// Opens the runs with these names of a store whose log ends in segment `last`. Those in `known`
+/// are open. Runs that are damaged, that others contain, and of another store are passed over:
+/// their segments get new ones. So are runs of the last segment, which may get more records: a
+/// power cut may have lost the segment after it. `NotFound` if a file disappeared, because a writer
+/// has merged it.
 pub(crate) fn find_runs(
-    disk: &dyn Disk,
-    access: Access,
+    (disk, access): (&dyn Disk, Access),
     dir: &Path,
     store: u64,
+    last: u64,
     names: &[String],
     known: &[Arc<KeyRun>],
-) -> Result<FoundRuns> {
+) -> Result<Vec<Arc<KeyRun>>> {
     let mut segments: Vec<(u64, u64)> =
-        names.iter().filter_map(|name| key_run_segments(name)).collect();
+        names.iter().filter_map(|name| key_run_segments(name)).filter(|run| run.1 < last).collect();
     // The longest first of those that begin with the same segment.
     segments.sort_unstable_by_key(|&(first, last)| (first, u64::MAX - last));
-    let (mut found, mut covered) = (FoundRuns::default(), None);
+    let (mut runs, mut covered) = (Vec::new(), None);
     for (first, last) in segments {
-        if covered.is_some_and(|covered| last <= covered) {
-            found.contained.push(key_run_file((first, last)));
-            continue;
-        }
         if covered.is_some_and(|covered| first <= covered) {
             continue;
         }
         let same = |run: &&Arc<KeyRun>| (run.meta.first, run.meta.last) == (first, last);
-        let run = match known.iter().find(same) {
+        let run = match known.iter().find(same).filter(|run| !run.is_damaged()) {
             Some(run) => Ok(Arc::clone(run)),
             None => KeyRun::open(disk, access, dir, store, (first, last)).map(Arc::new),
         };
         match run {
             Ok(run) => {
                 covered = Some(last);
-                found.runs.push(run);
+                runs.push(run);
             }
-            Err(e) if e.kind() == ErrorKind::Corrupt => {}
-            Err(e) => return Err(e),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Err(e),
+            Err(_) => {}
         }
     }
-    Ok(found)
+    Ok(runs)
+}
+
+/// The names of the files that are to be removed when a store is opened for writing: its runs that
+/// are not used, and runs that a writer was writing when it died.
+pub(crate) fn leftover_runs(
+    disk: &dyn Disk,
+    dir: &Path,
+    store: u64,
+    names: &[String],
+    used: &[Arc<KeyRun>],
+) -> Vec<String> {
+    let is_used = |name: &String| {
+        used.iter().any(|run| *name == key_run_file((run.meta.first, run.meta.last)))
+    };
+    let is_own = |name: &String| owner(disk, &dir.join(name)).is_ok_and(|id| id == Some(store));
+    let is_unused_run =
+        |name: &String| key_run_segments(name).is_some() && !is_used(name) && is_own(name);
+    let is_unfinished =
+        |name: &String| written_as(name).is_some_and(|name| key_run_segments(name).is_some());
+    names.iter().filter(|name| is_unused_run(name) || is_unfinished(name)).cloned().collect()
 }

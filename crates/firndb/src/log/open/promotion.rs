@@ -19,6 +19,7 @@
 use crate::Result;
 use crate::log::format::names::{BACKUP, BACKUP_UNFINISHED};
 use crate::log::maintenance::threads::{MaintenanceThreads, start_maintenance};
+use crate::log::open::key_runs::leftover_runs;
 use crate::log::open::recovery::{
     LogFiles, ReadBefore, find_log_after, load_segments, lock, prepare_writing,
 };
@@ -67,7 +68,7 @@ pub(crate) fn promote(shared: &Arc<Shared>) -> Result<Promoted> {
     }
     let options = writer_options(shared);
     let before = shared.lookup.segments.load_full();
-    let LogFiles { id, chain, known_end, .. } =
+    let LogFiles { id, names, chain, known_end } =
         find_log_after(&dir.disk, &dir.path, &options, &read_before(&before))?;
     if id != dir.store || chain.last != reader.last {
         return Ok(Promoted::MustReopen);
@@ -76,6 +77,13 @@ pub(crate) fn promote(shared: &Arc<Shared>) -> Result<Promoted> {
     let mut table = SegmentTable::clone(&before);
     let recovered = load_segments((chain, &members), &dir.disk, &dir.path, &mut table, &options)?;
     let recovered = recovered.begin_new(retired(reader, &before, &table));
+    let recovered = match &shared.order {
+        None => recovered,
+        Some(order) => {
+            let used = &order.sources().runs;
+            recovered.without(leftover_runs(&*dir.disk, &dir.path, id, &names, used))
+        }
+    };
     let report = recovered.report();
     let start = match prepare_writing(shared, recovered, &mut table, Need::Fill) {
         Err(e) if e.is_disk_full() => return Ok(Promoted::MustReopen),

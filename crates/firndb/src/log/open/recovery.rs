@@ -30,7 +30,7 @@ use crate::log::format::segment_head::LogPosition;
 use crate::log::index::pages::Shape;
 use crate::log::index::writer::IndexWriter;
 use crate::log::open::chain::{Chain, survey};
-use crate::log::open::key_runs::find_runs;
+use crate::log::open::key_runs::{find_runs, leftover_runs};
 use crate::log::open::loader::Loader;
 use crate::log::open::{checkpoint_file, durable_end, unfinished_backup};
 use crate::log::options::Options;
@@ -97,9 +97,12 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     let order = match is_ordered {
         false => None,
         true => {
-            let found = find_runs(&*disk, options.access, dir, id, &names, &[])?;
-            recovered.leftovers.extend(found.contained);
-            Some(KeyOrder::new(Sources::of(found.runs, &loader.table.in_order())))
+            let last = recovered.last.0;
+            let runs = find_runs((&*disk, options.access), dir, id, last, &names, &[])?;
+            if !options.read_only {
+                recovered.leftovers.extend(leftover_runs(&*disk, dir, id, &names, &runs));
+            }
+            Some(KeyOrder::new(Sources::of(runs, &loader.table.in_order())))
         }
     };
     let checkpointed = loader.fill(checkpoint)?;
@@ -326,9 +329,14 @@ pub(crate) fn load_segments(
         let segment = Arc::new(segment.accessed(&**disk, options.access)?);
         before.inspect(|before| segment.inherit(before));
         table.put(segment.slot, Arc::clone(&segment));
-        chain.set_hint(&**disk, options.access, dir, &segment);
+        let is_active = is_last && torn == 0;
+        // If a power cut lost the segment after the last one, that may have a hint. It will get
+        // more records, and then another hint.
+        if map.is_none() || !is_active {
+            chain.set_hint(&**disk, options.access, dir, &segment);
+        }
         match map {
-            Some(map) if is_last && torn == 0 => active = Some((map, segment)),
+            Some(map) if is_active => active = Some((map, segment)),
             Some(_) => {
                 dropped_bytes += if is_last { torn as u64 } else { 0 };
                 unsynced.push(segment);
@@ -393,6 +401,12 @@ impl Recovered {
     pub(crate) fn begin_new(mut self, retired: Vec<(usize, Weak<Segment>)>) -> Recovered {
         self.unsynced.extend(self.active.take().map(|(_, segment)| segment));
         self.slots = self.slots.without(retired);
+        self
+    }
+
+    /// These files are not part of the store either.
+    pub(crate) fn without(mut self, files: Vec<String>) -> Recovered {
+        self.leftovers.extend(files);
         self
     }
 

@@ -149,10 +149,8 @@ fn all_changes(shared: &Shared, point: &RefreshPoint) -> Result<Option<Changes>>
     let runs = match &shared.order {
         None => None,
         Some(order) => {
-            let known = &order.sources().runs;
-            let disk = &*dir.disk;
-            let found = find_runs(disk, shared.options.access, &dir.path, id, &names, known)?;
-            Some(found.runs)
+            let (disk, known) = ((&*dir.disk, shared.options.access), &order.sources().runs);
+            Some(find_runs(disk, &dir.path, id, chain.last.0, &names, known)?)
         }
     };
     Ok(Some(Changes { names, last: chain.last, new, gone, runs }))

@@ -193,7 +193,8 @@ impl LogStore {
     /// and from then on reads the index and the record of each key. Memory is needed for the keys
     /// that are changed while the iterator exists, as for a [`Snapshot`].
     ///
-    /// Errors: `InvalidArgument` if the store is not ordered, and in a forked child.
+    /// Errors: `InvalidArgument` if the store is not ordered. The iterator ends with an error of kind
+    /// `Corrupt` at a damaged record; if the keys of a segment are in no key run, at its beginning.
     pub fn range(&self, range: impl Into<KeyRange>) -> Result<Range<'static>> {
         self.snapshot().into_range(range.into())
     }
@@ -319,6 +320,9 @@ impl LogStore {
     /// Does one step of maintenance, if one is due, and returns whether it did: prepares the next
     /// segment, makes a sealed one durable, takes a checkpoint, or compacts a segment. A store
     /// opened with [`Options::background`] does this by itself.
+    ///
+    /// In an ordered store, an error of key runs is returned when nothing else is due: only scans
+    /// depend on them.
     pub fn maintain(&self) -> Result<bool> {
         steps::maintain(&self.shared())
     }
@@ -504,15 +508,14 @@ fn release(shared: &Shared) {
     shared.dir.unlock();
 }
 
-/// Writes the durable end, hints and a checkpoint, which make the next opening short.
+/// Writes the durable end, hints, a checkpoint and key runs, which make the next opening short.
 fn shorten_recovery(shared: &Shared, position: LogPosition) -> Result<()> {
     shared.dir.record_end(position)?;
     while seal_with(shared, Need::Fill)? {}
-    write_runs(shared)?;
     let segments = shared.segments();
     let sealed = segments.iter().filter(|s| s.hint.get().is_some()).map(|s| s.number).max();
     if sealed.unwrap_or(0) > shared.maintenance.checkpointed.load(Ordering::Relaxed) {
         write_checkpoint(shared)?;
     }
-    Ok(())
+    write_runs(shared)
 }

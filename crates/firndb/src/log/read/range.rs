@@ -10,7 +10,7 @@ use crate::log::index::slot::RecordLocation;
 use crate::log::read::snapshot::{Snapshot, SnapshotRef};
 use crate::log::segments::key_source::{Direction, KeySource};
 use crate::log::segments::segment::RECORD_LINES;
-use crate::log::state::key_order::ScanMerge;
+use crate::log::state::key_order::{ScanMerge, Sources};
 use crate::log::state::lookup::{entry_at, read_at};
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -53,28 +53,31 @@ impl Snapshot {
 }
 
 fn over(snapshot: SnapshotRef<'_>, range: KeyRange) -> Result<Range<'_>> {
-    let path = &snapshot.shared.dir.path;
-    if !snapshot.is_ordered() {
+    let Some(sources) = snapshot.sources() else {
         let message = "the store is not ordered, so its keys cannot be read in their order: copy \
                        it into a new one that is (`Options::ordered`)";
-        return Err(Error::invalid(message).in_file(path));
-    }
-    if snapshot.shared.dir.is_forked_child() {
-        // A thread of the parent may have held a lock of the sources at the time of the fork.
-        let message = "this is a forked child of the process that opened the store, and cannot \
-                       read keys in order: open the store for reading after the fork";
-        return Err(Error::invalid(message).in_file(path));
-    }
-    let (direction, batch) = (Direction::Forward, Vec::new());
-    let (size, merge, last) = (BATCH_MIN, None, None);
-    let (next, is_over, expired) = (0, range.is_empty(), 0);
-    Ok(Range { snapshot, range, direction, merge, batch, size, next, last, is_over, expired })
+        return Err(Error::invalid(message).in_file(&snapshot.shared.dir.path));
+    };
+    Ok(Range {
+        is_over: range.is_empty(),
+        snapshot,
+        sources,
+        range,
+        direction: Direction::Forward,
+        merge: None,
+        batch: Vec::new(),
+        size: BATCH_MIN,
+        next: 0,
+        last: None,
+        expired: 0,
+    })
 }
 
 /// Iterates over keys and values of a snapshot in the order of the keys. Ends with an error at a
 /// damaged record or key run.
 pub struct Range<'a> {
     snapshot: SnapshotRef<'a>,
+    sources: Arc<Sources>,
     range: KeyRange,
     direction: Direction,
     /// `None` before the first call.
@@ -172,8 +175,7 @@ impl<'a> Range<'a> {
     fn fill(&mut self) -> Result<()> {
         self.batch.clear();
         self.next = 0;
-        let snapshot = &*self.snapshot;
-        let Some(sources) = &snapshot.order else { return Ok(()) };
+        let (snapshot, sources) = (&*self.snapshot, &self.sources);
         let merge = match &mut self.merge {
             Some(merge) => merge,
             None => {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub struct Snapshot {
     pub(crate) shared: Arc<Shared>,
     pub(crate) view: Arc<SnapshotView>,
-    /// In an ordered store, where its keys are.
+    /// See [`Snapshot::sources`].
     pub(crate) order: Option<Arc<Sources>>,
     /// When it was taken. Records that had expired by then are absent, and none expires in it
     /// later.
@@ -143,6 +143,15 @@ impl Snapshot {
             }
         }
         Ok(None)
+    }
+
+    /// In an ordered store, where its keys are.
+    pub(crate) fn sources(&self) -> Option<Arc<Sources>> {
+        let sources = self.order.as_ref()?;
+        Some(match self.shared.dir.is_forked_child() {
+            true => Arc::new(sources.of_child(&self.view.segments.in_order())),
+            false => Arc::clone(sources),
+        })
     }
 
     /// Whether the snapshot shows this record as its key's.

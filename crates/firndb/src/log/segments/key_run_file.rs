@@ -1,17 +1,34 @@
 //! A key run, as a file: see `format/key_run.rs`.
 
-use crate::disk::envelope::{Envelope, EnvelopeWriter, Kind};
+use crate::bytes::int::u64_at;
+use crate::disk::envelope::{Envelope, EnvelopeWriter, Kind, kind_in_header};
 use crate::disk::{Append, Disk, ReadAt};
 use crate::log::format::key_block::{Block, BlockWriter, Group};
-use crate::log::format::key_run::{BLOCKS, FENCES, FenceWriter, Fences, KeyRunMeta, META};
+use crate::log::format::key_run::{BLOCKS, FENCES, FenceWriter, Fences, KeyRunMeta, META, OWNER};
 use crate::log::format::names::key_run_file;
 use crate::log::options::Access;
 use crate::log::segments::key_source::{Direction, KeyEntry, KeySource, Place};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where the first section begins: after the header of the file.
+const OWNER_AT: usize = 64;
+
+/// The store that a file says it is a key run of, whether or not the rest of it is damaged; `None`
+/// for other files.
+pub(crate) fn owner(disk: &dyn Disk, path: &Path) -> Result<Option<u64>> {
+    let (file, mut head) = (disk.open(path)?, [0; OWNER_AT + 8]);
+    if file.len()? < head.len() as u64 {
+        return Ok(None);
+    }
+    file.read_at(0, &mut head)?;
+    let is_run = kind_in_header(&head) == Some(Kind::LogKeyRun as u32);
+    Ok(is_run.then(|| u64_at(&head, OWNER_AT)))
+}
 
 /// Writes a key run. Takes about a tenth of a byte of memory per entry, for the fences.
 pub(crate) struct KeyRunWriter<'a> {
@@ -34,6 +51,7 @@ impl<'a> KeyRunWriter<'a> {
         (first, last): (u64, u64),
     ) -> Result<KeyRunWriter<'a>> {
         let mut out = EnvelopeWriter::new(out, Kind::LogKeyRun)?;
+        out.section(OWNER, &store.to_le_bytes())?;
         out.begin(BLOCKS, true)?;
         Ok(KeyRunWriter {
             out,
@@ -105,6 +123,8 @@ pub(crate) struct KeyRun {
     /// With buffered access, the file that blocks are read from.
     reader: Option<Box<dyn ReadAt>>,
     pub(crate) meta: KeyRunMeta,
+    /// Whether damage was found in it since it was opened.
+    is_damaged: AtomicBool,
 }
 
 impl KeyRun {
@@ -141,7 +161,21 @@ impl KeyRun {
             Ok((meta, fences, (blocks.offset, blocks.len)))
         };
         let (meta, fences, blocks) = open().map_err(|e: Error| e.in_file(&path))?;
-        Ok(KeyRun { file, fences, blocks, reader, meta })
+        Ok(KeyRun { file, fences, blocks, reader, meta, is_damaged: AtomicBool::new(false) })
+    }
+
+    /// Whether damage was found in it since it was opened.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.is_damaged.load(Ordering::Relaxed)
+    }
+
+    /// Adds the file to an error, and remembers that the run is damaged if that is the error.
+    #[cold]
+    fn failed(&self, error: Error) -> Error {
+        if error.kind() == ErrorKind::Corrupt {
+            self.is_damaged.store(true, Ordering::Relaxed);
+        }
+        error.in_file(self.file.path())
     }
 
     /// Length of the file.
@@ -170,8 +204,7 @@ impl KeyRun {
             entries: Group::default(),
             at: 0,
         };
-        let sought = iter.seek(Place::new(bound, direction));
-        sought.map_err(|e| e.in_file(self.file.path()))?;
+        iter.seek(Place::new(bound, direction)).map_err(|e| self.failed(e))?;
         Ok(iter)
     }
 
@@ -297,8 +330,7 @@ impl KeyRunIter {
             self.bytes.resize(self.place.1, 0);
             file.read_at(self.place.0, &mut self.bytes)?;
         }
-        self.parts = Block::check(self.block_bytes())
-            .map_err(|e| e.at(self.place.0).in_file(self.run.file.path()))?;
+        self.parts = Block::check(self.block_bytes()).map_err(|e| e.at(self.place.0))?;
         Ok(())
     }
 
@@ -315,7 +347,7 @@ impl KeyRunIter {
         let mut entries = std::mem::take(&mut self.entries);
         let decoded = self.parts.decode(self.block_bytes(), group, &mut entries);
         self.entries = entries;
-        decoded.map_err(|e| e.at(self.place.0).in_file(self.run.file.path()))
+        decoded.map_err(|e| e.at(self.place.0))
     }
 
     fn next_group(&mut self) -> Result<()> {
@@ -363,8 +395,8 @@ impl KeySource for KeyRunIter {
             Direction::Forward if self.at + 1 < self.entries.len() => self.at += 1,
             Direction::Reverse if self.at > 0 => self.at -= 1,
             _ if self.entries.len() == 0 => {}
-            Direction::Forward => return self.next_group(),
-            Direction::Reverse => return self.previous_group(),
+            Direction::Forward => return self.next_group().map_err(|e| self.run.failed(e)),
+            Direction::Reverse => return self.previous_group().map_err(|e| self.run.failed(e)),
         }
         Ok(())
     }

@@ -3,7 +3,8 @@
 //! disk too.
 //!
 //! The distance is counted in segments: full segments that are not sealed yet, plus those that
-//! compaction should have freed. Compaction has nothing left to do when the files take live bytes /
+//! compaction should have freed. In an ordered store the first part is at least the number of full
+//! segments whose keys are in memory because they have no key run yet. Compaction has nothing left to do when the files take live bytes /
 //! (1 - threshold), including the heads that these need.
 //!
 //! A store can have a limited number of segments. When it approaches that number and maintenance
@@ -34,6 +35,8 @@ pub(crate) struct Backpressure {
     /// The last segment that is full, and the last one that was sealed.
     pub(crate) full: AtomicU64,
     pub(crate) sealed: AtomicU64,
+    /// Full segments whose keys are in memory.
+    pub(crate) tails: AtomicU64,
     /// Segments that compaction should have freed.
     excess: AtomicU64,
     /// Segments that maintenance may be behind; 0 for [`BEHIND`].
@@ -55,7 +58,8 @@ impl Backpressure {
     #[inline]
     pub(crate) fn behind(&self) -> u64 {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        get(&self.full).saturating_sub(get(&self.sealed)) + get(&self.excess)
+        let unfinished = get(&self.full).saturating_sub(get(&self.sealed)).max(get(&self.tails));
+        unfinished + get(&self.excess)
     }
 
     #[inline]

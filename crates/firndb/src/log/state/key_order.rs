@@ -5,7 +5,6 @@
 //! entry for every record that was current then; entries of other records are skipped by scans,
 //! which ask the index. A snapshot keeps the sources of its moment.
 
-use crate::Result;
 use crate::log::format::record::Kind;
 use crate::log::index::slot::{OFFSETS, RecordLocation};
 use crate::log::segments::key_merge::KeyMerge;
@@ -15,7 +14,9 @@ use crate::log::segments::segment::Segment;
 use crate::log::segments::segment_table::SegmentTable;
 use crate::log::state::tail::{Tail, TailIter};
 use crate::sync::Swap;
-use std::ops::Bound;
+use crate::{ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeInclusive};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The sources of an open store.
@@ -46,8 +47,9 @@ impl Clone for Sources {
     }
 }
 
-/// A tail that is filled when it is needed first.
-pub(crate) type LazyTail = Arc<OnceLock<Tail>>;
+/// A tail that is filled when it is needed first; the offset of a damaged record, if there is one
+/// in the segment.
+pub(crate) type LazyTail = Arc<OnceLock<std::result::Result<Tail, u64>>>;
 
 /// The tail of a segment.
 #[derive(Clone)]
@@ -74,7 +76,7 @@ impl KeyOrder {
 
     /// Adds a segment that begins now. Returns the tail for its records.
     pub(crate) fn begin(&self, segment: &Arc<Segment>) -> LazyTail {
-        let tail: LazyTail = Arc::new(OnceLock::from(Tail::default()));
+        let tail: LazyTail = Arc::new(OnceLock::from(Ok(Tail::default())));
         let (segment, its) = (Arc::clone(segment), Arc::clone(&tail));
         self.change(|sources| sources.tails.push(SegmentTail { segment, end: 0, tail: its }));
         tail
@@ -92,6 +94,20 @@ impl KeyOrder {
             sources.tails.retain(|tail| !(first..=last).contains(&tail.segment.number));
             let at = sources.runs.partition_point(|other| other.meta.first < first);
             sources.runs.insert(at, run);
+        });
+    }
+
+    /// Frees the memory of the tails of these segments, which are full. Tails that are filled when
+    /// they are needed replace them.
+    pub(crate) fn empty_tails(&self, numbers: RangeInclusive<u64>) {
+        self.change(|sources| {
+            let is_full = |tail: &&SegmentTail| numbers.contains(&tail.segment.number);
+            let full = sources.tails.iter().filter(is_full).filter(|tail| tail.is_filled());
+            let full: BTreeMap<u64, SegmentTail> =
+                full.map(|tail| (tail.segment.number, SegmentTail::of(&tail.segment))).collect();
+            sources.tails.retain(|tail| !full.contains_key(&tail.segment.number));
+            sources.tails.extend(full.into_values());
+            sources.tails.sort_by_key(|tail| tail.segment.number);
         });
     }
 
@@ -166,13 +182,19 @@ impl Sources {
             };
             if old.end < new.end {
                 // Asked once: another thread may fill it now, without the new keys.
-                let Some(tail) = old.tail.get() else { continue };
+                let Some(Ok(tail)) = old.tail.get() else { continue };
                 let contents = new.segment.contents()?;
                 add_keys(tail, &new.segment, &contents, (old.end, new.end))?;
             }
             new.tail = Arc::clone(&old.tail);
         }
         Ok(sources)
+    }
+
+    /// The same for a forked child, with these segments. A thread of the parent may have held a lock
+    /// of a tail at the time of the fork, so the child fills tails of its own.
+    pub(crate) fn of_child(&self, segments: &[Arc<Segment>]) -> Sources {
+        Sources::of(self.runs.clone(), segments)
     }
 
     /// Whether a run covers the segment of this number.
@@ -220,9 +242,15 @@ impl SegmentTail {
         SegmentTail { end: segment.end(), segment, tail }
     }
 
-    /// Bytes of memory; 0 if it is not filled yet.
+    /// Whether the keys are in memory.
+    pub(crate) fn is_filled(&self) -> bool {
+        matches!(self.tail.get(), Some(Ok(_)))
+    }
+
+    /// Bytes of memory; 0 if it is not filled.
     pub(crate) fn memory(&self) -> u64 {
-        self.tail.get().map_or(0, |tail| tail.memory() as u64)
+        let tail = self.tail.get().and_then(|tail| tail.as_ref().ok());
+        tail.map_or(0, |tail| tail.memory() as u64)
     }
 
     /// The entries from a bound on, in a few parts.
@@ -233,19 +261,30 @@ impl SegmentTail {
     ) -> Result<Vec<TailIter<Segment>>> {
         let (segment, number) = (&self.segment, self.segment.number);
         // What is appended after this is in no snapshot that uses the tail now.
-        let end = segment.end() >> segment.alignment_log2;
+        let end = segment.align(segment.end()) >> segment.alignment_log2;
         self.tail()?.seek(segment, number, end, bound, direction)
     }
 
-    /// The tail, filled.
+    /// The tail, filled. `Corrupt` if a record of the segment is damaged.
     fn tail(&self) -> Result<&Tail> {
-        if let Some(tail) = self.tail.get() {
-            return Ok(tail);
-        }
+        let filled = match self.tail.get() {
+            Some(filled) => filled,
+            // Another scan may fill it first.
+            None => {
+                let filled = self.fill()?;
+                self.tail.get_or_init(|| filled)
+            }
+        };
+        filled.as_ref().map_err(|&offset| self.segment.damage(offset))
+    }
+
+    /// A tail of the segment's records; the offset of the first damaged one, if there is one.
+    fn fill(&self) -> Result<std::result::Result<Tail, u64>> {
         let (tail, contents) = (Tail::default(), self.segment.contents()?);
-        add_keys(&tail, &self.segment, &contents, (0, self.end))?;
-        let _ = self.tail.set(tail); // Another scan may have filled it first.
-        self.tail()
+        match add_keys(&tail, &self.segment, &contents, (0, self.end)) {
+            Err(e) if e.kind() == ErrorKind::Corrupt => Ok(Err(e.offset().unwrap_or(0))),
+            added => added.map(|()| Ok(tail)),
+        }
     }
 }
 

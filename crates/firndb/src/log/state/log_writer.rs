@@ -96,7 +96,7 @@ impl LogWriter {
     #[inline]
     pub(crate) fn note_key(&self, frame: &Frame, location: RecordLocation) {
         let tail = self.tail.as_ref().and_then(|tail| tail.get());
-        if let Some(tail) = tail
+        if let Some(Ok(tail)) = tail
             && frame.record.kind == Kind::Put
         {
             tail.push(frame.record.key, location.offset() as u32);

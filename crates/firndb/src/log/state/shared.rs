@@ -165,6 +165,16 @@ impl Shared {
         self.reserve.spend(&*self.dir.disk, &self.dir.path, need, act)
     }
 
+    /// Updates backpressure after a segment of an ordered store became full or got its key run.
+    pub(crate) fn measure_tails(&self) {
+        let Some(order) = &self.order else { return };
+        let full = self.backpressure.full.load(Ordering::Relaxed);
+        let sources = order.sources();
+        let tails = sources.tails.iter().filter(|tail| tail.segment.number <= full);
+        let count = tails.filter(|tail| tail.is_filled()).count();
+        self.backpressure.tails.store(count as u64, Ordering::Relaxed);
+    }
+
     /// Updates backpressure after the number of segments changed. `last` is the last segment that
     /// compaction may remove. The caller holds the writer's lock.
     pub(crate) fn measure_backpressure(&self, last: u64) {

@@ -1,6 +1,7 @@
 //! Foreign entries in a store's directory, on a real disk: an entry of any kind under a name that a
 //! store uses loses no record and causes no panic, hang or signal.
 
+use crate::log::format::names::key_run_file;
 use crate::log::{LogStore, Options, WriteOptions};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -62,11 +63,13 @@ fn groups() -> Vec<Vec<String>> {
         ".durable_end.firn.firndb-tmp",
     ];
     let alone = alone.map(|name| vec![name.to_string()]);
-    [names("log"), names("hint"), next].into_iter().chain(alone).collect()
+    let runs = [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (1, 3), (2, 90), (0, u64::MAX)];
+    let runs = runs.map(key_run_file).to_vec();
+    [names("log"), names("hint"), next, runs].into_iter().chain(alone).collect()
 }
 
-fn options() -> Options {
-    Options { segment_bytes: 4096, background: false, index_bits: 2, ..Options::default() }
+fn options(ordered: bool) -> Options {
+    Options { segment_bytes: 4096, background: false, index_bits: 2, ordered, ..Options::default() }
 }
 
 fn fill(store: &LogStore, round: u8) -> crate::Result<()> {
@@ -77,6 +80,9 @@ fn fill(store: &LogStore, round: u8) -> crate::Result<()> {
 fn check(store: &LogStore, round: u8, label: &str) {
     assert!((0..20u8).all(|n| store.get([n]).unwrap().unwrap() == [round; 600]), "{label}");
     assert_eq!(store.get(b"last").unwrap().unwrap(), [round], "{label}");
+    if store.is_ordered() {
+        assert_eq!(store.range(..).unwrap().filter_map(crate::Result::ok).count(), 21, "{label}");
+    }
 }
 
 fn remove(path: &Path) {
@@ -88,7 +94,8 @@ fn remove(path: &Path) {
 
 /// Opens a store, writes to it, and reopens it, with foreign entries in its directory. An opening
 /// may fail if the error names the entry.
-fn live_with(dir: &Path, foreign: &[PathBuf], label: &str) {
+fn live_with(dir: &Path, foreign: &[PathBuf], ordered: bool, label: &str) {
+    let options = || options(ordered);
     let mut round = 1;
     if let Err(e) = LogStore::open_with(dir, options()) {
         assert!(foreign.iter().any(|path| e.file() == Some(path)), "{label}: {e}");
@@ -119,7 +126,8 @@ fn foreign_entries_of_a_directory_do_no_harm() {
     fs::write(&outside, "not of this store").unwrap();
     for (group, kind) in groups().iter().flat_map(|group| KINDS.map(|kind| (group, kind))) {
         let (dir, label) = (place.join("store"), format!("{} is {kind:?}", group[0]));
-        let store = LogStore::open_with(&dir, options()).unwrap();
+        let ordered = group[0].starts_with("keys-");
+        let store = LogStore::open_with(&dir, options(ordered)).unwrap();
         (0..20u8).for_each(|n| store.put([n], [0; 600]).unwrap());
         fill(&store, 1).unwrap();
         store.close().unwrap();
@@ -131,7 +139,7 @@ fn foreign_entries_of_a_directory_do_no_harm() {
             let _ = fs::remove_file(path);
             kind.make(path, &outside);
         }
-        live_with(&dir, &paths, &label);
+        live_with(&dir, &paths, ordered, &label);
         for path in paths.iter().filter(|path| path.is_dir() && !path.is_symlink()) {
             assert_eq!(fs::read(path.join("inside")).unwrap(), b"kept", "{label}");
         }

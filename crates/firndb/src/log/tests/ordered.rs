@@ -3,9 +3,15 @@
 
 use super::{DIR, Map, Rng, options};
 use crate::bytes::key_range::KeyRange;
-use crate::disk::{Disk, DiskRef, SimDisk};
+use crate::disk::{Disk, DiskRef, Map as Bytes, SimDisk};
 use crate::log::format::names::key_run_segments;
+use crate::log::format::record::Record;
+use crate::log::format::segment_head::HEADER;
 use crate::log::maintenance::key_order::order_step;
+use crate::log::segments::key_source::{Direction, KeySource};
+use crate::log::segments::segment::{Segment, SegmentBytes};
+use crate::log::state::frame::Frame;
+use crate::log::state::key_order::Sources;
 use crate::log::{Batch, LogStore, Options, Range, Snapshot, WriteOptions};
 use crate::{ErrorKind, Result};
 use std::cell::Cell;
@@ -212,6 +218,30 @@ fn runs_are_merged_and_drop_stale_entries() {
     assert_eq!(runs(&disk), sources.runs.len(), "merged runs are removed");
     let expected: Vec<_> = model.into_iter().collect();
     assert_eq!(pairs(store.range(..)), expected);
+}
+
+/// Records of a very large segment begin at multiples of a number that exceeds the length of a
+/// small one.
+#[test]
+fn a_tail_has_the_last_record_of_a_segment_with_an_alignment() {
+    let mut bytes = vec![0; HEADER];
+    for key in [b"b", b"a"] {
+        bytes.resize(bytes.len().next_multiple_of(64), 0);
+        let frame = Frame::new(Record::put(key, b""), 0, None);
+        let head = frame.head_at(1, bytes.len() as u64);
+        bytes.extend_from_slice(&head[..frame.head_length]);
+        bytes.extend_from_slice(key);
+    }
+    let end = bytes.len();
+    let sealed = SegmentBytes::Sealed(Bytes::from_vec(bytes), end);
+    let segment = Arc::new(Segment::new(1, 0, 6, "segment".into(), sealed));
+    let sources = Sources::of(Vec::new(), &[segment]);
+    let mut all = sources.scan(Bound::Unbounded, Direction::Forward).unwrap();
+    for key in [b"a", b"b"] {
+        assert_eq!(all.current().map(|entry| entry.key), Some(&key[..]));
+        all.advance().unwrap();
+    }
+    assert!(all.current().is_none());
 }
 
 #[test]

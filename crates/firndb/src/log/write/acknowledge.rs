@@ -44,6 +44,7 @@ fn wait_for_maintenance(shared: &Shared) {
     }
     shared.wake(Task::Seal);
     shared.wake(Task::Compact);
+    shared.wake(Task::Order);
     let is_crowded = backpressure.is_crowded.load(Ordering::Relaxed);
     // Measured by the clock, because a thread that sleeps may wake late on busy processors.
     let (started, wait) = (Instant::now(), if is_crowded { CROWDED_WAIT } else { WAIT });

@@ -133,6 +133,7 @@ pub(crate) fn roll(
     writer.active = file;
     writer.link_durable = writer.durable;
     shared.measure_backpressure(writer.link_durable);
+    shared.measure_tails();
     writer.is_spare_requested = false;
     shared.wake(Task::Seal);
     Ok(())
