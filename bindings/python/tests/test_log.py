@@ -112,7 +112,7 @@ def test_modes(path) -> None:
         ({"mode": "a"}, ValueError, "give 'r' to read"),
         ({"access": "mmap"}, ValueError, "'map'"),
         ({"durability": "none"}, ValueError, "'sync'"),
-        ({"segment_bytes": 1}, firndb.InvalidArgumentError, "4 KiB to 64 MiB"),
+        ({"segment_bytes": 1}, firndb.InvalidArgumentError, "4 KiB to 8 GiB"),
         ({"segment_bytes": -1}, OverflowError, "negative"),
         ({"compaction_threshold": 2.0}, ValueError, "0.01 to 0.99"),
         ({"compaction_threshold": float("nan")}, ValueError, "0.01 to 0.99"),

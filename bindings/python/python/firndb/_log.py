@@ -50,7 +50,8 @@ class LogStore(  # type: ignore[misc]
             once it survives power loss.
         access: how records are read: "map", through memory maps, or "buffered", with a read for
             each: slower, but a failing disk raises an exception instead of ending the process.
-        segment_bytes: largest size of a file of the log, 4 KiB to 64 MiB.
+        segment_bytes: largest size of a file of the log, 4 KiB to 8 GiB. Stores of more than
+            64 GiB use larger segments by themselves.
         compaction_threshold: stale share of a file from which on compaction copies the rest, 0.01
             to 0.99. By default 0.5.
         compaction_rate: bytes per second that compaction may copy. By default as many as it can.

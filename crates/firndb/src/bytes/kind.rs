@@ -50,7 +50,7 @@ impl Kind {
     /// one that can store the contents.
     pub(crate) fn version(self) -> u32 {
         match self {
-            Kind::Table => 2,
+            Kind::Table | Kind::LogHint => 2,
             _ => 1,
         }
     }

@@ -3,12 +3,17 @@
 use crate::disk::envelope::{Envelope, Kind};
 use crate::disk::{AppendMode, Disk};
 use crate::log::expiry::{Expiry, Lifetime};
+use crate::log::index::slot::{OFFSETS, SEGMENT_BITS};
 use crate::{Error, Result};
 use std::path::Path;
 use std::time::Duration;
 
-/// Largest segment: the index has 26 bits for an offset, so a record can begin at any byte.
-const SEGMENT_MAX: u64 = 64 << 20;
+/// Bits of an offset. Records begin at any byte of segments of up to this length, 64 MiB, and at
+/// aligned bytes of larger ones.
+const OFFSET_BITS: u32 = 26;
+/// The largest alignment of segments that are created without need, as a power of two.
+const ALIGNMENT_LOG2: u32 = 7;
+const _: () = assert!(1 << OFFSET_BITS == OFFSETS, "offsets fit into the index");
 
 /// How records are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +69,10 @@ pub struct Options {
     pub(crate) index_bits: u32,
     /// How many times that number may double; tests make it small.
     pub(crate) index_doublings: u32,
+    /// Most segments of the store; tests make it small.
+    pub(crate) segments_max: usize,
+    /// Segments of more than 2^this bytes are aligned; tests make it small.
+    pub(crate) offset_bits: u32,
     /// The current time in milliseconds since 1970.
     pub(crate) clock: fn() -> u64,
 }
@@ -85,7 +94,7 @@ impl Default for Options {
             create_new: false,
             read_only: false,
             durability: Durability::Os,
-            segment_bytes: SEGMENT_MAX,
+            segment_bytes: 1 << OFFSET_BITS,
             append_mode: AppendMode::Auto,
             access: Access::Map,
             compaction_threshold: 0.5,
@@ -95,6 +104,8 @@ impl Default for Options {
             ordered: false,
             index_bits: 13,
             index_doublings: 12,
+            segments_max: 1 << SEGMENT_BITS,
+            offset_bits: OFFSET_BITS,
             clock: system_clock,
         }
     }
@@ -136,8 +147,10 @@ impl Options {
         self
     }
 
-    /// Largest size of a segment file in bytes, 4 KiB to 64 MiB. A larger record gets a segment of
-    /// its own. Small stores use smaller segments. Default: 64 MiB.
+    /// Largest size of a segment file in bytes, 4 KiB to 8 GiB. A larger record gets a segment of
+    /// its own. Small stores use smaller segments. A store of more than 64 GiB uses segments of up
+    /// to a 1,024th of its live bytes, if that is more, because the number of segments is limited.
+    /// Default: 64 MiB.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Options {
         self.segment_bytes = bytes;
@@ -202,11 +215,40 @@ impl Options {
         self
     }
 
+    /// Largest segment that is created without need.
+    fn segment_max(&self) -> u64 {
+        1 << (self.offset_bits + ALIGNMENT_LOG2)
+    }
+
+    /// The alignment of a segment of this length, as a power of two: the least one with which
+    /// offsets of all its records fit into the index.
+    pub(crate) fn alignment_log2(&self, capacity: u64) -> u32 {
+        (capacity.max(1) - 1)
+            .checked_ilog2()
+            .map_or(0, |log2| (log2 + 1).saturating_sub(self.offset_bits))
+    }
+
+    /// Number of segments after which their least length doubles: a 16th of all.
+    pub(crate) fn segments_per_step(&self) -> usize {
+        self.segments_max / 16
+    }
+
+    /// Largest segment of a store of this many live bytes that is created without need. Where
+    /// [`Options::segment_bytes`] would let the store have more segments than it can, they are a
+    /// 1,024th of it.
+    pub(crate) fn largest_segment(&self, live: u64) -> u64 {
+        let share = live / self.segments_per_step() as u64;
+        if share <= 1 << self.offset_bits {
+            return self.segment_bytes;
+        }
+        share.min(self.segment_max()).max(self.segment_bytes)
+    }
+
     /// `InvalidArgument` if a value is out of range.
     pub(crate) fn check(&self) -> Result<()> {
-        if !(4 << 10..=SEGMENT_MAX).contains(&self.segment_bytes) {
+        if !(4 << 10..=self.segment_max()).contains(&self.segment_bytes) {
             return Err(Error::invalid(format!(
-                "segment_bytes is {}; give 4 KiB to 64 MiB",
+                "segment_bytes is {}; give 4 KiB to 8 GiB",
                 self.segment_bytes
             )));
         }

@@ -21,6 +21,8 @@ pub(crate) const PAGES_LAST: usize = if cfg!(firndb_model) { 2 } else { 32 };
 pub(crate) const PAGES_MAX: usize = PAGES_LAST + PAGES_LAST.div_ceil(4);
 /// Entries of a shard after an opening, at most, on average: then hardly any has to split soon.
 const LOADED_MAX: u64 = 1800;
+/// After this many doublings entries learn bits.
+const VAGUE: u32 = 2;
 /// No index has a level beyond this one: 2^25 shards of 2,000 entries are 2^36.
 pub(crate) const LEVEL_MAX: u32 = if cfg!(firndb_model) { 3 } else { 25 };
 
@@ -41,7 +43,7 @@ pub(crate) struct Shape {
     /// The level of the smallest shards, at most 12 more: then no entry has fewer than 11 bits of
     /// its hash in its slot.
     pub(crate) last: u32,
-    /// Most bits of a hash that entries know, because their source does not have more.
+    /// Most bits of a hash that every entry knows: the hints of older versions have 38.
     pub(crate) known: u32,
 }
 
@@ -66,11 +68,13 @@ pub(crate) struct Pages {
     levels: [OnceLock<Level>; LEVEL_MAX as usize + 1],
     /// The level at which searches begin. All shards before it are split.
     base: AtomicU64,
+    /// The level at which searches began when entries last learned bits of their hashes.
+    learned: AtomicU32,
     groups: Box<[OnceLock<Box<[OnceLock<Words>]>>]>,
     /// Pages that the writer took from the chunks.
     pub(crate) taken: AtomicU32,
     /// Chunks that were allocated.
-    made: AtomicU32,
+    pub(crate) made: AtomicU32,
     /// Chunks that [`Pages::reserve`] has prepared; 0 if it was never called.
     reserved: AtomicU32,
 }
@@ -105,9 +109,10 @@ impl Pages {
     pub(crate) fn new(shape: Shape) -> Result<Pages, Full> {
         let groups = (0..GROUPS).map(|_| OnceLock::new()).collect();
         let (taken, made, reserved) = Default::default();
+        let learned = AtomicU32::new(shape.first);
         let levels = std::array::from_fn(|_| OnceLock::new());
         let base = AtomicU64::new(shape.first.into());
-        let pages = Pages { shape, levels, base, groups, taken, made, reserved };
+        let pages = Pages { shape, levels, base, learned, groups, taken, made, reserved };
         pages.level(shape.first)?;
         Ok(pages)
     }
@@ -151,6 +156,17 @@ impl Pages {
     /// Lets searches begin at this level. All shards before it must be split.
     pub(crate) fn set_base(&self, level: u32) {
         self.base.store(level.into(), Ordering::Release);
+    }
+
+    /// Whether so many entries know so few bits that they should learn more: see
+    /// [`IndexWriter::learn`](crate::log::index::writer::IndexWriter::learn).
+    pub(crate) fn is_vague(&self) -> bool {
+        self.base() >= self.learned.load(Ordering::Relaxed) + VAGUE
+    }
+
+    /// Records that all entries learned bits, when searches began at this level or later.
+    pub(crate) fn set_learned(&self, level: u32) {
+        self.learned.store(level, Ordering::Relaxed);
     }
 
     /// A level, allocated if necessary. The kernel provides its memory on first access.

@@ -91,6 +91,12 @@ impl Shard<'_> {
         (((self.number as u64) << FIELD_BITS) + field) >> self.rest.count_ones()
     }
 
+    /// The largest field of the class of a field.
+    #[inline]
+    pub(crate) fn last_of_class(&self, field: u64) -> u64 {
+        field | self.rest
+    }
+
     /// The word of the directory that lists page `i`.
     #[inline]
     pub(crate) fn page(&self, i: usize) -> Option<&AtomicU64> {

@@ -107,11 +107,12 @@ impl IndexWriter {
         hash: u64,
         location: RecordLocation,
     ) -> Result<(), Full> {
-        self.insert_known(index, hash, index.pages.shape().known, location)
+        self.insert_known(index, hash, u64::BITS - 1, location)
     }
 
-    /// [`IndexWriter::insert`] with so many known bits of the hash.
-    fn insert_known(
+    /// [`IndexWriter::insert`] with so many known bits of the hash, at least those that every entry
+    /// knows.
+    pub(crate) fn insert_known(
         &mut self,
         index: &Index,
         hash: u64,
@@ -201,10 +202,11 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// Stores a slot's word at its position. `false` if there is no room towards the end.
+    /// Stores a slot's word after all others of its class. `false` if there is no room towards the end.
     fn insert_at(&mut self, shard: &Shard, new: u64) -> bool {
         let field = field_of(new);
-        let at = shard.first(shard.home(field), |slot| slot == 0 || field_of(slot) > field);
+        let last = shard.last_of_class(field);
+        let at = shard.first(shard.home(field), |slot| slot == 0 || field_of(slot) > last);
         let end = shard.first(at, |slot| !is_entry(slot));
         if end >= shard.slots() {
             return false;
@@ -232,6 +234,18 @@ impl IndexWriter {
         let Some(slot) = shard.slot_of(hash, old) else { return false };
         change(slot, new.bits());
         true
+    }
+
+    /// Lets an entry know more bits of its hash, of which these are known. An entry that is gone,
+    /// or knows as many, stays as it is.
+    pub(crate) fn learn(&mut self, index: &Index, hash: u64, known: u32, location: RecordLocation) {
+        let shard = index.pages.leaf(hash);
+        let Some(slot) = shard.slot_of(hash, location) else { return };
+        let (old, new) = (field_of(slot.load(Ordering::Relaxed)), field(hash, known, shard.depth));
+        // The marker is behind the known bits.
+        if new.trailing_zeros() < old.trailing_zeros() {
+            slot.store(new << LOCATION_BITS | location.bits(), Ordering::Release);
+        }
     }
 
     /// Removes an entry. `false` if there is no such entry. The hash must have the bits that every
@@ -272,7 +286,8 @@ impl IndexWriter {
         index.displaced.clear(slot);
     }
 
-    /// Restores the displaced entry in a slot to its shard, after the entry that took its slot.
+    /// Restores the displaced entry in a slot to its shard, after the entry that took its slot and
+    /// all others of their class.
     pub(crate) fn restore(&mut self, index: &Index, slot: usize) -> Result<(), Full> {
         let Some(Displacement { hash, old, .. }) = index.displaced.get(slot) else { return Ok(()) };
         self.insert_known(index, hash, 63 - hash.trailing_zeros(), old)?;

@@ -3,6 +3,10 @@
 //! A checkpoint is taken while writing continues. Each bit may be as it was at any moment between
 //! the beginning and the end: a record that changed meanwhile has a newer version in a segment that
 //! the checkpoint does not cover, and an opening replays those segments over it.
+//!
+//! The hints have more bits of each hash than an entry of the index that was added some doublings
+//! ago. As a checkpoint looks up each entry in its hint anyway, entries also learn these bits here
+//! when the index has doubled twice.
 
 use crate::Result;
 use crate::disk::envelope::{EnvelopeWriter, Kind};
@@ -10,6 +14,7 @@ use crate::log::failpoints::Failpoint;
 use crate::log::format::checkpoint::{BITS, CheckpointEncoder, META};
 use crate::log::format::hint_entries;
 use crate::log::format::names::CHECKPOINT;
+use crate::log::index::slot::RecordLocation;
 use crate::log::maintenance::work_slices::WorkSlices;
 use crate::log::segments::segment::Segment;
 use crate::log::state::shared::Shared;
@@ -23,6 +28,8 @@ use std::sync::{Arc, PoisonError};
 const RUN: usize = if cfg!(test) { 16 } else { 1 << 17 };
 /// An entry of the index costs as much as this many bytes of records, in each of two steps.
 const ENTRY: u64 = 32;
+/// Entries that learn bits of their hashes before writers get the lock again.
+const LESSON: usize = 256;
 
 /// The bits of one segment while a checkpoint is taken.
 struct SegmentBits<'a> {
@@ -35,11 +42,17 @@ struct SegmentBits<'a> {
     bits: Vec<u64>,
     /// Entries of the index whose bits are to be set, as kept bits of the hash and offset.
     pending: Vec<(u64, u64)>,
+    /// Number of hash bits in the hint.
+    known: u32,
 }
 
+/// What entries of the index learn: a hash, how many bits of it are known, the location.
+type Lesson = (u64, u32, RecordLocation);
+
 impl SegmentBits<'_> {
-    /// Sets the bits of the pending entries. Hashes of later calls are larger.
-    fn set(&mut self, width: u32) {
+    /// Sets the bits of the pending entries. Hashes of later calls are larger. Passes what the hint
+    /// says about the entries to `learn`.
+    fn set(&mut self, width: u32, mut learn: impl FnMut(Lesson)) {
         let drop = u64::BITS - width;
         self.pending.sort_unstable();
         for &(kept, offset) in &self.pending {
@@ -47,13 +60,13 @@ impl SegmentBits<'_> {
             // Usually it is the next one, and no other has its hash.
             let is_it =
                 |(_, (hash, at)): &(usize, (u64, u64))| hash >> drop == kept && *at == offset;
-            if let Some((i, _)) = self.next.next_if(is_it) {
+            let found = self.next.next_if(is_it).or_else(|| {
+                let mut equal = self.next.clone().take_while(|(_, (hash, _))| hash >> drop == kept);
+                equal.find(|(_, (_, at))| *at == offset)
+            });
+            if let Some((i, (hash, _))) = found {
                 self.bits[i / 64] |= 1 << (i % 64);
-                continue;
-            }
-            let equal = self.next.clone().take_while(|(_, (hash, _))| hash >> drop == kept);
-            for (i, _) in equal.filter(|(_, (_, at))| *at == offset) {
-                self.bits[i / 64] |= 1 << (i % 64);
+                learn((hash, self.known, RecordLocation::new(self.segment.slot, offset)));
             }
         }
         self.pending.clear();
@@ -66,7 +79,8 @@ pub(crate) fn checkpoint_step(shared: &Shared) -> Result<bool> {
     let segments = shared.segments();
     let sealed = segments.iter().filter(|s| s.number > covered && s.hint.get().is_some());
     let bytes: u64 = sealed.map(|segment| segment.end()).sum();
-    let is_due = bytes > 0 && bytes >= shared.options.checkpoint_bytes;
+    let is_due = bytes >= shared.options.checkpoint_bytes || shared.lookup.index.pages.is_vague();
+    let is_due = bytes > 0 && is_due;
     if !is_due || !shared.reserve.is_held() {
         return Ok(false);
     }
@@ -128,6 +142,7 @@ fn begin<'a>(
             next: puts.iter().enumerate().peekable(),
             bits: vec![0; puts.len().div_ceil(64)],
             pending: Vec::new(),
+            known: puts.hash_bits(),
         });
     }
     Ok(all)
@@ -138,6 +153,8 @@ fn mark(shared: &Shared, all: &mut [Option<SegmentBits>]) {
     let index = &shared.lookup.index;
     let (mut entries, mut waiting) = (Vec::new(), 0);
     let mut slices = WorkSlices::new(shared);
+    let (is_vague, level) = (index.pages.is_vague(), index.pages.base());
+    let mut lessons = Vec::new();
     let mut next = 0;
     while next < index.end() {
         next = index.entries_from(next, usize::MAX, &mut entries);
@@ -152,8 +169,31 @@ fn mark(shared: &Shared, all: &mut [Option<SegmentBits>]) {
             waiting = 0;
             for its in all.iter_mut().flatten() {
                 slices.advance(ENTRY * its.pending.len() as u64);
-                its.set(index.width());
+                its.set(index.width(), |lesson| {
+                    if is_vague {
+                        lessons.push(lesson);
+                    }
+                });
             }
+            learn(shared, &mut lessons, &mut slices);
         }
     }
+    if is_vague {
+        index.pages.set_learned(level);
+    }
+}
+
+/// Lets entries of the index learn bits of their hashes.
+fn learn(shared: &Shared, lessons: &mut Vec<Lesson>, slices: &mut WorkSlices) {
+    let index = &shared.lookup.index;
+    lessons.sort_unstable(); // By shard.
+    for some in lessons.chunks(LESSON) {
+        slices.advance(ENTRY * some.len() as u64);
+        // A store that cannot be written to goes on without.
+        let Ok(mut writer) = shared.lock_writer() else { break };
+        for &(hash, known, location) in some {
+            writer.index.learn(index, hash, known, location);
+        }
+    }
+    lessons.clear();
 }

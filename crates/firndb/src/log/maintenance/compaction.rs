@@ -31,7 +31,7 @@ use crate::log::state::lookup::GROUP;
 use crate::log::state::maintenance_state::DepartedSegment;
 use crate::log::state::shared::Shared;
 use crate::log::stats::SegmentStats;
-use crate::log::write::active_segment::{append, make_room, roll};
+use crate::log::write::active_segment::{append, has_slot, make_room, roll};
 use crate::log::write::apply::{apply, current, forget};
 use crate::log::write::put::lock_for;
 use crate::log::write::settle::lock_settled;
@@ -184,7 +184,8 @@ fn seal_active(shared: &Shared, threshold: f64) -> Result<()> {
     let size = contents.len() as u64 - first?.0;
     drop(contents);
     let live = writer.segment.live.load(Ordering::Relaxed);
-    if stale_share(size, live, 1.0) >= threshold {
+    let segments = shared.segments().len();
+    if stale_share(size, live, 1.0) >= threshold && has_slot(shared, segments, Need::Fill) {
         roll(shared, &mut writer, (0, 0), Need::Fill)
     } else {
         Ok(())
@@ -257,7 +258,7 @@ fn needed_deletes(shared: &Shared, segment: &Segment, older: &[Arc<Segment>]) ->
         let (_, record, length) = item?;
         slices.advance(length);
         if record.kind == Kind::Delete && is_needed(shared.lookup.hash(record.key), older)? {
-            needed += length;
+            needed += segment.align(length);
         }
     }
     segment.deletes.store(needed, Ordering::Relaxed);

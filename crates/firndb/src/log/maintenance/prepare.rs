@@ -11,6 +11,9 @@ use crate::log::write::settle::lock_settled;
 
 /// Bytes of a new segment that are prepared per slice of work.
 const SLICE: usize = 256 << 10;
+/// Bytes of a new segment that are prepared. Writers prepare the rest piece by piece, so that it
+/// does not take memory long before it is needed.
+const PREPARED_MAX: usize = 64 << 20;
 
 /// Prepares memory for the index and the next segment. Returns whether it created a segment.
 pub(crate) fn prepare_next(shared: &Shared) -> Result<bool> {
@@ -40,7 +43,7 @@ fn create(shared: &Shared, number: u64) -> Result<SpareSegment> {
     let (path, mode) = (shared.dir.segment(number), shared.options.append_mode);
     let (map, mut writer) = shared.dir.disk.create_append_map(&path, capacity as usize, mode)?;
     shared.dir.sync()?;
-    let prepared = (0..capacity as usize).step_by(SLICE).try_for_each(|start| {
+    let prepared = (0..PREPARED_MAX.min(capacity as usize)).step_by(SLICE).try_for_each(|start| {
         rest(shared);
         writer.prepare(start + SLICE)
     });

@@ -56,17 +56,18 @@ fn write_hint(shared: &Shared, segment: &Segment) -> Result<Hint> {
     for item in segment.records(&segment.contents()?) {
         let (offset, record, length) = item?;
         slices.advance(length);
+        let bytes = segment.align(length);
         let entry = |key: &[u8]| {
             (hash_bits(shared.lookup.hash(key)), (offset >> segment.alignment_log2) as u32)
         };
         match record.kind {
             Kind::Put => {
                 puts.push(entry(record.key));
-                meta.put_bytes += length;
+                meta.put_bytes += bytes;
             }
             Kind::Delete => {
                 deletes.push(entry(record.key));
-                meta.delete_bytes += length;
+                meta.delete_bytes += bytes;
             }
             Kind::Link | Kind::Removed => {}
         }

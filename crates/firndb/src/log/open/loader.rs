@@ -27,6 +27,8 @@ const MANY_TIMES: u64 = 16;
 /// The effect of a record on the index.
 struct Change<'a> {
     hash: u64,
+    /// Number of the bits of the hash that are known.
+    known: u32,
     /// `None` if the record was not read yet.
     key: Option<&'a [u8]>,
     location: RecordLocation,
@@ -137,6 +139,7 @@ impl<I: Borrow<Index>> Loader<I> {
     fn replay(&mut self, segment: &Arc<Segment>) -> Result<()> {
         let Some(hint) = segment.hint.get() else { return Ok(()) };
         let (puts, deletes) = (hint.puts()?, hint.deletes()?);
+        let known = puts.hash_bits();
         segment.live.store(hint.meta.put_bytes, Ordering::Relaxed);
         segment.deletes.store(hint.meta.delete_bytes, Ordering::Relaxed);
         let (mut puts, mut deletes) = (puts.iter().peekable(), deletes.iter().peekable());
@@ -149,7 +152,7 @@ impl<I: Borrow<Index>> Loader<I> {
             let entry = if is_put { puts.next() } else { deletes.next() };
             let Some((hash, offset)) = entry else { break };
             let location = RecordLocation::new(segment.slot, offset);
-            self.add(segment, &mut group, Change { hash, key: None, location, is_put })?;
+            self.add(segment, &mut group, Change { hash, known, key: None, location, is_put })?;
         }
         self.hinted += 1;
         self.apply(segment, &mut group)
@@ -183,8 +186,9 @@ impl<I: Borrow<Index>> Loader<I> {
                 Kind::Link | Kind::Removed => return Ok(()),
             };
             let counter = if is_put { &segment.live } else { &segment.deletes };
-            counter.fetch_add(length, Ordering::Relaxed);
-            self.add(segment, &mut group, Change { hash, key: Some(record.key), location, is_put })
+            counter.fetch_add(segment.align(length), Ordering::Relaxed);
+            let (key, known) = (Some(record.key), u64::BITS - 1);
+            self.add(segment, &mut group, Change { hash, known, key, location, is_put })
         })?;
         self.apply(segment, &mut group)?;
         if end == segment.end() { Ok(()) } else { Err(segment.damage(end)) }
@@ -208,7 +212,8 @@ impl<I: Borrow<Index>> Loader<I> {
         let unread = group.iter().filter(|change| change.key.is_none() && self.may_be(change));
         unread.for_each(|change| segment.prefetch(change.location, RECORD_LINES));
         for change in group.drain(..) {
-            let Change { hash, location, is_put, .. } = change;
+            let Change { hash, known, location, is_put, .. } = change;
+            let hash = (hash, known);
             match change.key {
                 Some(key) => self.change(hash, key, is_put.then_some(location))?,
                 // Perhaps the same key: only the records say.
@@ -217,11 +222,7 @@ impl<I: Borrow<Index>> Loader<I> {
                     let (record, _) = segment.read(segment.offset(location), &mut buffer)?;
                     self.change(hash, record.key, is_put.then_some(location))?;
                 }
-                None if is_put => {
-                    self.writer
-                        .insert(self.index.borrow(), hash, location)
-                        .map_err(|_| index_full())?;
-                }
+                None if is_put => self.insert(hash, location)?,
                 None => {}
             }
         }
@@ -234,7 +235,12 @@ impl<I: Borrow<Index>> Loader<I> {
     }
 
     /// Makes the index point to this location for a key, or removes the key.
-    fn change(&mut self, hash: u64, key: &[u8], location: Option<RecordLocation>) -> Result<()> {
+    fn change(
+        &mut self,
+        (hash, known): (u64, u32),
+        key: &[u8],
+        location: Option<RecordLocation>,
+    ) -> Result<()> {
         let current = self.current(hash, key)?;
         if let Some((old, length)) = current
             && let Some(segment) = self.table.get(old.segment())
@@ -245,17 +251,19 @@ impl<I: Borrow<Index>> Loader<I> {
             (Some((old, _)), Some(location)) => {
                 self.writer.replace(self.index.borrow(), hash, old, location);
             }
-            (None, Some(location)) => {
-                self.writer
-                    .insert(self.index.borrow(), hash, location)
-                    .map_err(|_| index_full())?;
-            }
+            (None, Some(location)) => self.insert((hash, known), location)?,
             (Some((old, _)), None) => {
                 self.writer.remove(self.index.borrow(), hash, old);
             }
             (None, None) => {}
         }
         Ok(())
+    }
+
+    /// Adds an entry that knows so many bits of its hash.
+    fn insert(&mut self, (hash, known): (u64, u32), location: RecordLocation) -> Result<()> {
+        let inserted = self.writer.insert_known(self.index.borrow(), hash, known, location);
+        inserted.map_err(|_| index_full())
     }
 
     /// RecordLocation and length of a key's record.

@@ -36,7 +36,7 @@ use crate::log::open::{checkpoint_file, durable_end, unfinished_backup};
 use crate::log::options::Options;
 use crate::log::segments::durable_end_file;
 use crate::log::segments::reserve::{Need, Reserve};
-use crate::log::segments::segment::{SEGMENTS_MAX, Segment, SegmentBytes, next_number};
+use crate::log::segments::segment::{Segment, SegmentBytes, next_number};
 use crate::log::segments::segment_table::{SegmentTable, Slots};
 use crate::log::state::backpressure::Backpressure;
 use crate::log::state::counters::Counters;
@@ -134,7 +134,8 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     };
     if shared.options.read_only {
         let (last, index) = (recovered.last, loader.writer);
-        let point = RefreshPoint { names, last, index, retired: Vec::new() };
+        let level = shared.lookup.index.pages.base();
+        let point = RefreshPoint { names, last, index, level, retired: Vec::new() };
         shared.refresh_point = Mutex::new(Some(point));
     } else {
         let backup_end = unfinished_backup::backup_end(&*shared.dir.disk, dir, &names);
@@ -322,7 +323,7 @@ pub(crate) fn load_segments(
         } else {
             (SegmentBytes::Sealed(file.map.clone(), end as usize), None)
         };
-        if slot >= SEGMENTS_MAX {
+        if slot >= options.segments_max {
             return Err(Error::new(ErrorKind::Failed, "the store has too many segments"));
         }
         let segment = Segment::new(number, slot, head.header.alignment_log2, path, bytes);
@@ -356,7 +357,7 @@ pub(crate) fn load_segments(
     Ok(Recovered {
         last,
         next_number,
-        slots: Slots::new(members.len(), SEGMENTS_MAX),
+        slots: Slots::new(members.len(), options.segments_max),
         durable,
         link_durable,
         unsynced,

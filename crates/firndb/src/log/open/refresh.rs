@@ -26,7 +26,7 @@ use crate::log::open::recovery::{LogFiles, find_log, is_transient};
 use crate::log::options::Access;
 use crate::log::segments::durable_end_file;
 use crate::log::segments::key_run_file::KeyRun;
-use crate::log::segments::segment::{SEGMENTS_MAX, Segment, SegmentBytes};
+use crate::log::segments::segment::{Segment, SegmentBytes};
 use crate::log::segments::segment_table::SegmentTable;
 use crate::log::state::refresh_point::RefreshPoint;
 use crate::log::state::shared::Shared;
@@ -39,6 +39,9 @@ use std::sync::{Arc, PoisonError};
 /// store again is faster, because that reads hints instead of records.
 const SHARE: u64 = 4;
 const MUCH: u64 = 64 << 20;
+/// The same after so many doublings of the index: an index that is filled anew knows more bits of
+/// each hash.
+const DOUBLINGS: u32 = 5;
 
 /// Bytes at the beginning of a segment, and before and after the end of the log, that are compared
 /// to see whether it changed: the fifth byte of a record is never 0.
@@ -84,7 +87,8 @@ pub(crate) fn catch_up(shared: &Shared) -> Result<Refreshed> {
         // The records that were read before are not in memory to compare with.
         return Ok(Refreshed::MustReopen);
     }
-    if is_replaced(shared)? {
+    let is_vague = shared.lookup.index.pages.base() >= known.level + DOUBLINGS;
+    if is_vague || is_replaced(shared)? {
         return Ok(Refreshed::MustReopen);
     }
     let changes = match changes_of_last(shared, known) {
@@ -125,7 +129,8 @@ fn all_changes(shared: &Shared, point: &RefreshPoint) -> Result<Option<Changes>>
     let is_held = |slot: usize| {
         point.retired.iter().any(|(its, held)| *its == slot && held.strong_count() > 0)
     };
-    let mut free = (0..SEGMENTS_MAX).filter(|&slot| table.get(slot).is_none() && !is_held(slot));
+    let slots = 0..shared.options.segments_max;
+    let mut free = slots.filter(|&slot| table.get(slot).is_none() && !is_held(slot));
     let mut new = Vec::new();
     for &(number, end) in &members {
         let before = known.remove(&number);
@@ -280,7 +285,7 @@ fn apply(shared: &Shared, point: &mut Option<RefreshPoint>, changes: Changes) ->
     if !is_same && !shared.snapshots.is_empty() {
         return Refreshed::MustReopen;
     }
-    let Some(RefreshPoint { last, index, mut retired, .. }) = point.take() else {
+    let Some(RefreshPoint { last, index, level, mut retired, .. }) = point.take() else {
         return Refreshed::MustReopen;
     };
     let has_changed = last != changes.last;
@@ -316,7 +321,7 @@ fn apply(shared: &Shared, point: &mut Option<RefreshPoint>, changes: Changes) ->
         order.store(sources);
     }
     let (names, last) = (changes.names, changes.last);
-    *point = Some(RefreshPoint { names, last, index: loader.writer, retired });
+    *point = Some(RefreshPoint { names, last, index: loader.writer, level, retired });
     Refreshed::UpToDate { has_changed }
 }
 

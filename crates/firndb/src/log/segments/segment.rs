@@ -5,7 +5,7 @@ use crate::disk::{AppendMap, AppendMode, Disk, Map, ReadAt};
 use crate::log::format::hint_entries;
 use crate::log::format::record::{Record, parse, parse_checked, record_length};
 use crate::log::format::segment_head::HEADER;
-use crate::log::index::slot::{OFFSETS, RecordLocation, SEGMENT_BITS};
+use crate::log::index::slot::{OFFSETS, RecordLocation};
 use crate::log::options::Access;
 use crate::log::segments::counter::subtract;
 use crate::log::segments::hint_file::Hint;
@@ -17,9 +17,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 const _: () = assert!(hint_entries::OFFSETS == OFFSETS, "offsets in hints fit into the index");
-
-/// Most segments of a store.
-pub(crate) const SEGMENTS_MAX: usize = 1 << SEGMENT_BITS;
 
 /// Smallest segment that is created without need, if the options allow, in a store of more than
 /// this many bytes.
@@ -260,7 +257,8 @@ impl Segment {
             .in_file(&self.path)
     }
 
-    /// Where the record after one that ends at `offset` begins.
+    /// Where the record after one that ends at `offset` begins; the bytes that a record of this
+    /// length takes with its padding.
     #[inline]
     pub(crate) fn align(&self, offset: u64) -> u64 {
         offset.next_multiple_of(1 << self.alignment_log2)
@@ -286,10 +284,14 @@ impl Segment {
         Ok(())
     }
 
-    /// Counts a record that the index no longer points to. For the holder of the writer's lock.
+    /// Counts a record that the index no longer points to. Returns the bytes that it takes with its
+    /// padding. For the holder of the writer's lock.
     #[inline]
-    pub(crate) fn retire_record(&self, length: u64) {
-        subtract(&self.live, length);
+    pub(crate) fn retire_record(&self, length: u64) -> u64 {
+        // Records begin at aligned bytes, so the padding after a record depends on its length only.
+        let bytes = self.align(length);
+        subtract(&self.live, bytes);
+        bytes
     }
 
     /// Iterates over all records of the segment's contents and checks each. Ends with an error at

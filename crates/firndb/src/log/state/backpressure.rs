@@ -10,7 +10,6 @@
 //! A store can have a limited number of segments. When it approaches that number and maintenance
 //! can free some, writers wait as long as that takes.
 
-use crate::log::segments::segment::SEGMENTS_MAX;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Segments that maintenance may be behind before writers wait: more than are filled during a
@@ -20,10 +19,11 @@ const BEHIND: u64 = 16;
 /// because the number of segments is limited.
 const BEHIND_BYTES: u64 = 32 << 20;
 const BEHIND_SMALL: u64 = 64;
+/// The same for segments of more than 64 MiB, so that an opening after a crash does not have to
+/// read more records; but at least two segments.
+const BEHIND_MAX_BYTES: u64 = 1 << 30;
 /// This many times as far behind, writers wait four times as often.
 const FAR: u64 = 4;
-/// From this number of segments on, a store is crowded.
-const CROWDED: usize = SEGMENTS_MAX / 2;
 /// A writer waits once per interval of the log, which has 2^this bytes. Many small writes share an
 /// interval; each very large write waits.
 const INTERVAL: u32 = 18;
@@ -51,7 +51,10 @@ impl Backpressure {
     /// Segments that maintenance may be behind before writers wait.
     #[inline]
     pub(crate) fn allowed(&self) -> u64 {
-        self.allowed.load(Ordering::Relaxed).max(BEHIND)
+        match self.allowed.load(Ordering::Relaxed) {
+            0 => BEHIND,
+            allowed => allowed,
+        }
     }
 
     /// Segments that maintenance is behind.
@@ -75,11 +78,13 @@ impl Backpressure {
         self.waited.swap(interval, Ordering::Relaxed) != interval || is_crowded
     }
 
-    /// Sets the limits after the number of segments changed: `segments` in all, of which the next
-    /// will have `next` bytes, and `excess` should have been freed.
-    pub(crate) fn measure(&self, segments: usize, next: u64, excess: u64) {
-        self.is_crowded.store(segments > CROWDED, Ordering::Relaxed);
-        let allowed = (BEHIND_BYTES / next.max(1)).min(BEHIND_SMALL);
+    /// Sets the limits after the number of segments changed. The next one will have `next` bytes,
+    /// and `excess` segments should have been freed.
+    pub(crate) fn measure(&self, is_crowded: bool, next: u64, excess: u64) {
+        self.is_crowded.store(is_crowded, Ordering::Relaxed);
+        let next = next.max(1);
+        let small = (BEHIND_BYTES / next).min(BEHIND_SMALL);
+        let allowed = small.max((BEHIND_MAX_BYTES / next).clamp(2, BEHIND));
         self.allowed.store(allowed, Ordering::Relaxed);
         self.excess.store(excess, Ordering::Relaxed);
     }

@@ -15,8 +15,9 @@ use std::sync::Arc;
 
 /// The next segment's file is created when the active segment is half full, or, once an eighth of
 /// it is, when it has less room than this: bytes that may be written in the time it takes to create
-/// the file.
+/// the file. In a segment of more than 128 MiB, it is created when 64 MiB are left.
 const SPARE_ROOM: usize = 16 << 20;
+const SPARE_ROOM_MAX: usize = 64 << 20;
 
 /// Zeros for the bytes before an aligned record.
 static PADDING: [u8; 1 << 12] = [0; 1 << 12];
@@ -120,7 +121,7 @@ impl LogWriter {
     #[inline]
     pub(crate) fn wants_spare(&self) -> bool {
         let capacity = self.active.shared().capacity();
-        let ahead = SPARE_ROOM.clamp(capacity / 2, capacity - capacity / 8);
+        let ahead = SPARE_ROOM.clamp((capacity / 2).min(SPARE_ROOM_MAX), capacity - capacity / 8);
         self.active.room() < ahead && self.spare.is_none() && self.spare_in_progress.is_none()
     }
 

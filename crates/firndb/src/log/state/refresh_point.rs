@@ -12,6 +12,8 @@ pub(crate) struct RefreshPoint {
     /// Where the log ended.
     pub(crate) last: LogPosition,
     pub(crate) index: IndexWriter,
+    /// The level at which searches began when the store was opened.
+    pub(crate) level: u32,
     /// Segments that earlier refreshes took out of the table or replaced, by slot. A slot is used
     /// again when no search holds its former segment: see `segments/segment_table.rs`.
     pub(crate) retired: Vec<(usize, Weak<Segment>)>,

@@ -118,18 +118,9 @@ impl Shared {
 
     /// Length of the next segment's file in a store of this many segments.
     pub(crate) fn capacity_for(&self, segments: usize) -> u64 {
-        let live = self.counters.live_bytes.load(Ordering::Relaxed);
-        let largest = self.options.segment_bytes;
-        // Segments grow with the log while that is small, and with their number, which is limited.
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let written = get(&self.counters.log_bytes) + get(&self.counters.moved_bytes);
-        let least = match live.max(written).max(SEGMENT_SMALL) {
-            small if small < SEGMENT_MIN && segments < 1024 => small,
-            _ => SEGMENT_MIN << (segments / 1024).min(10),
-        };
-        let least = least.min(largest);
-        let head = HEAD_SHARE * head_length(segments) as u64;
-        (live / SEGMENT_SHARE).clamp(least, largest).max(head).next_multiple_of(4096)
+        capacity(&self.options, get(&self.counters.live_bytes), written, segments)
     }
 
     /// Bytes that a live byte takes in a segment that is created now and filled. More than 1,
@@ -192,8 +183,24 @@ impl Shared {
         let each = size / ready.len().max(1) as u64;
         let excess = size.saturating_sub(largest) / each.max(1);
         let next = self.capacity_for(ready.len());
-        self.backpressure.measure(all, next, if is_limited { 0 } else { excess });
+        let is_crowded = all > self.options.segments_max / 2;
+        self.backpressure.measure(is_crowded, next, if is_limited { 0 } else { excess });
     }
+}
+
+/// Length of the next segment's file in a store of this many live bytes and segments, after this
+/// many bytes were written.
+fn capacity(options: &Options, live: u64, written: u64, segments: usize) -> u64 {
+    let largest = options.largest_segment(live);
+    // Segments grow with the log while that is small, and with their number, which is limited.
+    let steps = segments / options.segments_per_step();
+    let least = match live.max(written).max(SEGMENT_SMALL) {
+        small if small < SEGMENT_MIN && steps == 0 => small,
+        _ => SEGMENT_MIN << steps.min(10),
+    };
+    let least = least.min(largest);
+    let head = HEAD_SHARE * head_length(segments) as u64;
+    (live / SEGMENT_SHARE).clamp(least, largest).max(head).next_multiple_of(4096)
 }
 
 /// `InvalidArgument` if a key is too long.
@@ -203,4 +210,29 @@ pub(crate) fn check_key(key: &[u8]) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!("a key of {} bytes; at most {MAX_KEY}", key.len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fills a store with default options, segment by segment, without writing anything.
+    #[test]
+    fn a_default_store_has_segments_for_64_tib() {
+        let options = Options::default();
+        let (mut bytes, mut segments, mut large) = (0, 0, 0);
+        while segments < options.segments_max - 256 {
+            let next = capacity(&options, bytes, bytes, segments);
+            assert!(next <= 64 << 20 || next <= bytes / 1024 + 4096, "{next} at {bytes}");
+            assert!(next <= (1 << 26) << options.alignment_log2(next), "offsets have 26 bits");
+            bytes += next;
+            segments += 1;
+            large += usize::from(next == 8 << 30);
+        }
+        assert!(bytes >= 64 << 40, "{bytes} bytes in {segments} segments, {large} of 8 GiB");
+        assert_eq!(
+            [1, 1 << 26, (1 << 26) + 1, 8 << 30].map(|n| options.alignment_log2(n)),
+            [0, 0, 1, 7]
+        );
+    }
 }

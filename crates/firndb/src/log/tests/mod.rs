@@ -13,6 +13,7 @@ mod expiry;
 mod features;
 mod foreign;
 mod full_index;
+mod full_log;
 mod golden;
 mod hostile;
 mod large;

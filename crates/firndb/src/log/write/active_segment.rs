@@ -5,10 +5,10 @@ use crate::log::format::record::Kind;
 use crate::log::format::segment_head::{
     Link, LogPosition, SegmentHeader, encode_head, head_length,
 };
-use crate::log::index::slot::{OFFSETS, RecordLocation};
+use crate::log::index::slot::RecordLocation;
 use crate::log::index::writer::IndexWriter;
 use crate::log::segments::reserve::{Need, disk_full};
-use crate::log::segments::segment::{SEGMENTS_MAX, Segment, SegmentBytes, next_number};
+use crate::log::segments::segment::{Segment, SegmentBytes, next_number};
 use crate::log::segments::segment_table::{SegmentTable, Slots};
 use crate::log::state::frame::Frame;
 use crate::log::state::log_writer::{LogWriter, SpareSegment};
@@ -106,17 +106,18 @@ pub(crate) fn roll(
     }
     let table = shared.lookup.segments.load();
     let members = table.in_order();
-    let slot = writer.slots.take(&table).ok_or_else(too_many)?;
-    let link = link(writer.position(), writer.durable, &members);
-    let head = head_length(members.len()) as u64;
-    let mut alignment_log2 = 0;
-    while head + bytes + (count << alignment_log2) > OFFSETS << alignment_log2 {
-        alignment_log2 += 1;
+    if !has_slot(shared, members.len(), need) {
+        return Err(too_many(shared));
     }
-    let capacity = head + bytes + (count << alignment_log2);
-    let is_aligned = alignment_log2 > 0;
+    let slot = writer.slots.take(&table).ok_or_else(|| too_many(shared))?;
+    let link = link(writer.position(), writer.durable, &members);
+    let needed = |alignment_log2: u32| {
+        let padding = (1 << alignment_log2) - 1 + (count << alignment_log2);
+        head_length(members.len()) as u64 + padding + bytes
+    };
     let (SpareSegment { number, map, writer: mut file }, is_named) =
-        next_file(shared, writer, (capacity, members.len()), is_aligned, need)?;
+        next_file(shared, writer, needed, members.len(), need)?;
+    let alignment_log2 = shared.options.alignment_log2(map.capacity() as u64);
     let bytes = SegmentBytes::AppendMap(map);
     let segment = Segment::new(number, slot, alignment_log2, shared.dir.segment(number), bytes);
     let segment = segment.accessed(&*shared.dir.disk, shared.options.access)?;
@@ -140,18 +141,18 @@ pub(crate) fn roll(
 }
 
 /// The file of the next segment, and whether its name is durable: the spare one if it fits,
-/// otherwise a new one of at least this capacity.
+/// otherwise a new one. It `needs` a length that depends on its alignment.
 fn next_file(
     shared: &Shared,
     writer: &mut LogWriter,
-    (capacity, segments): (u64, usize),
-    is_aligned: bool,
+    needs: impl Fn(u32) -> u64,
+    segments: usize,
     need: Need,
 ) -> Result<(SpareSegment, bool)> {
+    let alignment_log2 = |capacity| shared.options.alignment_log2(capacity);
+    let is_enough = |capacity: u64| capacity >= needs(alignment_log2(capacity));
     match writer.spare.take() {
-        Some(spare) if spare.map.capacity() as u64 >= capacity && !is_aligned => {
-            return Ok((spare, true));
-        }
+        Some(spare) if is_enough(spare.map.capacity() as u64) => return Ok((spare, true)),
         Some(spare) => {
             // Too small. Its number must not come after the one that is created now.
             shared.dir.disk.remove(&shared.dir.segment(spare.number))?;
@@ -161,7 +162,12 @@ fn next_file(
     let number = shared.dir.free_number(writer.next_number)?;
     // A spare that is being created would come too late: numbers ascend with the log.
     writer.spare_in_progress = None;
-    let (map, file) = create_file(shared, number, (capacity, segments), need)?;
+    let mut largest = alignment_log2(needs(0).max(shared.capacity_for(segments)));
+    while alignment_log2(needs(largest)) > largest {
+        largest += 1;
+    }
+    // It may get a smaller alignment, and then needs less.
+    let (map, file) = create_file(shared, number, (needs(largest), segments), need)?;
     writer.next_number = next_number(number)?;
     Ok((SpareSegment { number, map, writer: file }, false))
 }
@@ -226,15 +232,17 @@ pub(crate) fn begin(
     need: Need,
 ) -> Result<(AppendMapWriter, Arc<Segment>)> {
     let members = table.in_order();
-    let slot = start.slots.take(table).ok_or_else(too_many)?;
+    let slot = start.slots.take(table).ok_or_else(|| too_many(shared))?;
     let number = shared.dir.free_number(start.next_number)?;
     let (map, mut file) = create_file(shared, number, (0, members.len()), need)?;
+    let alignment_log2 = shared.options.alignment_log2(map.capacity() as u64);
     let bytes = SegmentBytes::AppendMap(map);
-    let segment = Segment::new(number, slot, 0, shared.dir.segment(number), bytes);
+    let path = shared.dir.segment(number);
+    let segment = Segment::new(number, slot, alignment_log2, path, bytes);
     let segment = Arc::new(segment.accessed(&*shared.dir.disk, shared.options.access)?);
     let link = link(start.last, start.durable, &members);
     start.next_number = next_number(number)?;
-    write_head(shared, &mut file, number, 0, &link)?;
+    write_head(shared, &mut file, number, alignment_log2, &link)?;
     start.link_durable = start.durable;
     table.put(slot, Arc::clone(&segment));
     Ok((file, segment))
@@ -267,9 +275,26 @@ pub(crate) fn drop_spare(shared: &Shared, writer: &mut LogWriter) -> Result<()> 
     }
 }
 
-fn too_many() -> Error {
-    let message = format!("{SEGMENTS_MAX} segments: open with larger segment_bytes");
-    Error::new(ErrorKind::Failed, message)
+/// Whether a store of this many segments may begin another one. The last slots are for deletes and
+/// compaction, which make room, and the very last ones for an opening.
+pub(crate) fn has_slot(shared: &Shared, segments: usize, need: Need) -> bool {
+    let all = shared.options.segments_max;
+    let spare = (all / 64).max(8);
+    let kept = match need {
+        Need::Fill => spare,
+        Need::Delete => spare / 2,
+        Need::Hint | Need::Compact => 2,
+    };
+    segments + kept < all
+}
+
+fn too_many(shared: &Shared) -> Error {
+    let message = format!(
+        "the store has {} segments and cannot have more: remove records, or divide them among \
+         several stores",
+        shared.options.segments_max
+    );
+    Error::new(ErrorKind::Failed, message).in_file(&shared.dir.path)
 }
 
 /// The link of a segment that begins now.

@@ -142,8 +142,7 @@ pub(crate) fn forget(
     let (_, length) = segment.read(segment.offset(location), &mut buffer)?;
     shared.snapshots.preserve(hash, location);
     if writer.index.remove(&shared.lookup.index, hash, location) {
-        segment.retire_record(length as u64);
-        subtract(&shared.counters.live_bytes, length as u64);
+        subtract(&shared.counters.live_bytes, segment.retire_record(length as u64));
         shared.counters.keys.store(writer.index.entries(), Ordering::Relaxed);
     }
     Ok(())
@@ -161,9 +160,8 @@ fn publish(
     if let Some(old) = &old {
         shared.snapshots.preserve(frame.hash, old.location);
         if let Some(segment) = shared.lookup.segments.load().get(old.location.segment()) {
-            segment.retire_record(old.length);
+            subtract(&shared.counters.live_bytes, segment.retire_record(old.length));
         }
-        subtract(&shared.counters.live_bytes, old.length);
     }
     match (frame.record.kind == Kind::Put, old) {
         (true, Some(old)) => {
@@ -196,11 +194,12 @@ pub(crate) fn count(shared: &Shared, writer: &LogWriter, frame: &Frame) {
         add(&counters.user_bytes, user);
         add(if is_put { &counters.puts } else { &counters.deletes }, 1);
     }
+    let bytes = writer.segment.align(length);
     if is_put {
-        add(&writer.segment.live, length);
-        add(&counters.live_bytes, length);
+        add(&writer.segment.live, bytes);
+        add(&counters.live_bytes, bytes);
     } else {
-        add(&writer.segment.deletes, length);
+        add(&writer.segment.deletes, bytes);
     }
 }
 

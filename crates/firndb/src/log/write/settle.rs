@@ -132,8 +132,7 @@ fn settle_displaced(shared: &Shared, writer: &mut LogWriter, slot: usize) -> Res
         && (old == new || Failpoint::SettleWithoutComparing.is_on())
     {
         let (_, length) = segment.peek(segment.offset(displacement.old), &mut other)?;
-        segment.retire_record(length as u64);
-        subtract(&shared.counters.live_bytes, length as u64);
+        subtract(&shared.counters.live_bytes, segment.retire_record(length as u64));
         writer.index.drop_displaced(index, slot);
         return Ok(());
     }

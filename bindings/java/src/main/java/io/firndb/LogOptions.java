@@ -112,9 +112,10 @@ public final class LogOptions {
     }
 
     /**
-     * Largest size of a segment file. Default: 64 MiB.
+     * Largest size of a segment file. A store of more than 64 GiB uses larger ones by itself.
+     * Default: 64 MiB.
      *
-     * @param bytes 4 KiB to 64 MiB
+     * @param bytes 4 KiB to 8 GiB
      * @return the changed options
      */
     public LogOptions segmentBytes(long bytes) {
