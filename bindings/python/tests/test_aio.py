@@ -85,6 +85,11 @@ def test_tables(tmp_path) -> None:
                 assert len([key async for key in table.keys()]) == 1000
                 assert (await table.verify()).records == 1000
                 assert (await table.to_arrow()).num_rows == 1000
+        async with firndb.aio.build_table(rows, tmp_path / "o", order="key") as table:
+            found = [key async for key, _ in table.range("key 99", "key 992")]
+            assert found == [b"key 99", b"key 990", b"key 991"]
+            found = [item async for item in table.prefix("key 12", reverse=True)]
+            assert found[0] == (b"key 129", b"129") and len(found) == 11
         built = firndb.aio.build_approximate_table([("a", b"1")], tmp_path / "a", value_width=1)
         async with built as approximate:
             assert await approximate.get("a") == b"1" and len(approximate) == 1

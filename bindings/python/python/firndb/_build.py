@@ -53,6 +53,7 @@ def build_table(
     record: bool = False,
     duplicates: Literal["error", "first", "last"] = "error",
     on_error: Literal["stop", "skip"] = "stop",
+    order: Literal["hash", "key"] = "hash",
     block_size: int | None = None,
     compression: Literal["none", "record", "block"] | None = None,
     level: int | None = None,
@@ -96,6 +97,9 @@ def build_table(
         duplicates: what happens if a key occurs twice: "error", or keep the "first" or the "last".
         on_error: what happens if a row cannot be used: "stop" the build, or "skip" it and warn once
             at the end.
+        order: the order of the records. "hash", that of hashes of their keys, has the fastest gets;
+            with "key", `Table.range` and `Table.prefix` work, iterations are sorted, and records
+            that come in this order are written in one pass.
         block_size: bytes of a block, a multiple of 4096 up to 1 MiB. Default: 4096.
         compression: "record" compresses each value, "block" each block. Default: "none".
         level: the zstd level, 1 to 19. Default: 3.
@@ -140,6 +144,7 @@ def build_table(
     options |= {
         "duplicates": duplicates,
         "on_error": on_error,
+        "order": order,
         "block_size": block_size,
         "compression": compression,
         "level": level,
@@ -201,6 +206,7 @@ def build_approximate_table(
     options |= {
         "duplicates": duplicates,
         "on_error": on_error,
+        "order": "hash",
         "block_size": None,
         "compression": None,
         "level": None,

@@ -17,6 +17,7 @@ class TableStats(Stats):
     """Counts, sizes and options of a table, from `Table.stats()`."""
 
     records: int
+    order: str
     blocks: int
     block_size: int
     block_bytes: int
@@ -103,7 +104,9 @@ class Table(_native.Table, ArrowExport, Mapping[Any, Any]):
     """A table: keys and values in one file that never changes. `build_table` builds one.
 
     A table is a `Mapping` of `bytes` to `bytes`. Keys may be given as `str`, which stands for its
-    UTF-8 bytes. It is also a source of Arrow data: pyarrow, pandas, polars and duckdb read it.
+    UTF-8 bytes. It is also a source of Arrow data: pyarrow, pandas, polars and duckdb read it. If it
+    was built with `order="key"`, `range` and `prefix` read keys in their order, and iterations go in
+    that order.
 
     Args:
         path: the file.

@@ -156,6 +156,16 @@ class AsyncTable(AsyncMapping[firndb.Table]):
         super().__init__(sync_store, executor=executor)
         self._is_in_memory = sync_store.access in ("map", "resident")
 
+    def range(
+        self, start: Key | None = None, end: Key | None = None, *, reverse: bool = False
+    ) -> AsyncIterator[tuple[Any, Any]]:
+        """Iterates over the items of a range of keys: see `firndb.Table.range`."""
+        return self._iterate(lambda: self.sync_store.range(start, end, reverse=reverse))
+
+    def prefix(self, prefix: Key, *, reverse: bool = False) -> AsyncIterator[tuple[Any, Any]]:
+        """Iterates over the items whose keys begin with `prefix`."""
+        return self._iterate(lambda: self.sync_store.prefix(prefix, reverse=reverse))
+
     row = threaded(firndb.Table.row)
     rows = threaded(firndb.Table.rows)
     stats = threaded(firndb.Table.stats)

@@ -29,6 +29,7 @@ pub struct Spec {
     pub record: bool,
     pub duplicates: String,
     pub on_error: String,
+    pub order: String,
     pub block_size: Option<usize>,
     pub compression: Option<String>,
     pub level: Option<i32>,

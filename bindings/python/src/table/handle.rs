@@ -82,6 +82,21 @@ impl TableRef {
         }
     }
 
+    /// The table, to read ranges of its keys. `InvalidArgument` if it has several shards.
+    pub fn single(&self) -> Result<&Arc<Table>> {
+        match self {
+            TableRef::One(table) => Ok(table),
+            TableRef::Sharded(_) => Err(Error::invalid(
+                "a sharded table has no ranges of keys: its keys are distributed by their hashes",
+            )),
+        }
+    }
+
+    /// Whether ranges of keys can be read.
+    pub fn is_ordered(&self) -> bool {
+        matches!(self, TableRef::One(table) if table.is_ordered())
+    }
+
     pub fn value_schema(&self) -> Result<&str> {
         match self {
             TableRef::One(table) => table.value_schema(),

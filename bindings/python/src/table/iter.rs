@@ -5,13 +5,17 @@ use crate::error::Result;
 use crate::gil::detached;
 use crate::log::iter::Part;
 use crate::table::handle::TableRef;
+use firndb::KeyRange;
+use firndb::table::Table;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Records that are read at a time, without the GIL. A page ends after 16 MiB.
 const PAGE: usize = 1024;
+const PAGE_BYTES: usize = 16 << 20;
 
 /// The records of a table in the order of its files, a page at a time.
 pub struct Pages {
@@ -47,6 +51,62 @@ impl Pages {
     }
 }
 
+/// The records of a range of keys, a page at a time. Between two pages it holds nothing of the
+/// table but the last key.
+pub struct RangePages {
+    table: Arc<Table>,
+    /// The keys that were not read yet; `None` at the end.
+    rest: Option<KeyRange>,
+    is_reversed: bool,
+}
+
+impl RangePages {
+    /// `InvalidArgument` if the table is not in key order.
+    pub fn new(table: Arc<Table>, range: KeyRange, is_reversed: bool) -> firndb::Result<Self> {
+        table.range(range.clone())?;
+        Ok(RangePages { table, rest: Some(range), is_reversed })
+    }
+
+    /// Calls `read` with up to `limit` records. False at the end.
+    fn next(&mut self, limit: usize, mut read: impl FnMut(&[u8], &[u8])) -> firndb::Result<bool> {
+        // Nothing follows an error.
+        let Some(rest) = self.rest.take() else { return Ok(false) };
+        let mut records = self.table.range(rest.clone())?;
+        if self.is_reversed {
+            records = records.reversed();
+        }
+        let (mut count, mut bytes, mut last) = (0, 0, Vec::new());
+        while count < limit && bytes < PAGE_BYTES {
+            let taken = records.next_with(|key, value| {
+                last.clear();
+                last.extend_from_slice(key);
+                bytes += key.len() + value.len();
+                read(key, value);
+            });
+            match taken {
+                Some(taken) => taken?,
+                None => return Ok(count > 0),
+            }
+            count += 1;
+        }
+        let (last, open) = (Bound::Excluded(last), Bound::Unbounded::<Vec<u8>>);
+        let unread = match self.is_reversed {
+            false => KeyRange::new(last, open),
+            true => KeyRange::new(open, last),
+        };
+        self.rest = Some(rest.and(&unread));
+        Ok(true)
+    }
+}
+
+/// What an iterator reads.
+pub enum Records {
+    /// All records, in the order of the files.
+    All(Pages),
+    /// A range, in key order.
+    Range(RangePages),
+}
+
 /// Iterates over the keys, values or items of a table.
 #[pyclass(frozen, module = "firndb._native")]
 pub struct TableIter {
@@ -56,13 +116,13 @@ pub struct TableIter {
 }
 
 struct State {
-    pages: Pages,
+    records: Records,
     ready: VecDeque<(Vec<u8>, Vec<u8>)>,
 }
 
 impl TableIter {
-    pub fn new(table: TableRef, part: Part, form: Form) -> TableIter {
-        let state = State { pages: Pages::new(table), ready: VecDeque::new() };
+    pub fn new(records: Records, part: Part, form: Form) -> TableIter {
+        let state = State { records, ready: VecDeque::new() };
         TableIter { state: Mutex::new(state), part, form }
     }
 
@@ -73,15 +133,19 @@ impl TableIter {
     /// The next record, from the next page if the current one has ended.
     fn read(&self) -> firndb::Result<Option<(Vec<u8>, Vec<u8>)>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { pages, ready } = &mut *state;
+        let State { records, ready } = &mut *state;
         while ready.is_empty() {
             let part = self.part;
-            let more = pages.next(PAGE, |key, value| {
+            let take = |key: &[u8], value: &[u8]| {
                 let key = if part == Part::Values { Vec::new() } else { key.to_vec() };
                 let value = if part == Part::Keys { Vec::new() } else { value.to_vec() };
                 ready.push_back((key, value));
-            })?;
-            if !more {
+            };
+            let is_more = match records {
+                Records::All(pages) => pages.next(PAGE, take)?,
+                Records::Range(pages) => pages.next(PAGE, take)?,
+            };
+            if !is_more {
                 return Ok(None);
             }
         }

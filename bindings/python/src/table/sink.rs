@@ -5,7 +5,7 @@ use crate::build::target::check_table;
 use crate::table::build::Spec;
 use firndb::table::{
     ApproximateBuilder, ApproximateOptions, BuildOptions, Compression, Duplicates, KeyFilter,
-    Progress, TableBuilder,
+    Order, Progress, TableBuilder,
 };
 use firndb::{Error, Result};
 use std::ops::ControlFlow;
@@ -96,7 +96,13 @@ fn exact_options(spec: &Spec, schema: &str) -> Result<BuildOptions> {
             return Err(Error::invalid(message));
         }
     };
+    let order = match spec.order.as_str() {
+        "hash" => Order::Hash,
+        "key" => Order::Key,
+        other => return Err(unknown("order", other, "'hash' and 'key'")),
+    };
     let mut options = BuildOptions::new()
+        .order(order)
         .compression(compression)
         .filter(filter)
         .duplicates(duplicates(spec)?)

@@ -11,10 +11,12 @@ use crate::gil::detached;
 use crate::handle::Handle;
 use crate::json::to_python;
 use crate::log::iter::Part;
+use crate::log::options::key_range;
 use crate::table::columns::Columns;
 use crate::table::handle::{Location, TableRef, access_of};
-use crate::table::iter::TableIter;
+use crate::table::iter::{Pages, RangePages, Records, TableIter};
 use crate::table::rows::{self, RowType};
+use firndb::KeyRange;
 use firndb::table::{self, Access, Stats};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
@@ -143,6 +145,45 @@ impl Table {
         self.records(Part::Items)
     }
 
+    /// The items whose keys are not before `start` and before `end`, in the order of the bytes of
+    /// the keys. The table must be built with `order="key"`.
+    ///
+    /// Args:
+    ///     start: the first key; by default the first of the table.
+    ///     end: the key that ends the range, which is not part of it; by default none does.
+    ///     reverse: begin with the last key.
+    ///
+    /// Raises:
+    ///     InvalidArgumentError: the table is in hash order, or has several shards.
+    ///
+    /// >>> highs = {"2026-02-01": "-3", "2026-01-31": "-7", "2026-01-30": "-9"}
+    /// >>> table = firndb.build_table(highs, "highs.firn", order="key")
+    /// >>> list(table.range("2026-01-31"))
+    /// [(b'2026-01-31', b'-7'), (b'2026-02-01', b'-3')]
+    /// >>> [day for day, _ in table.range(end="2026-02", reverse=True)]
+    /// [b'2026-01-31', b'2026-01-30']
+    /// >>> table.close()
+    #[pyo3(signature = (start = None, end = None, *, reverse = false))]
+    fn range(
+        &self,
+        start: Option<Bound<'_, PyAny>>,
+        end: Option<Bound<'_, PyAny>>,
+        reverse: bool,
+    ) -> Result<TableIter> {
+        self.in_order(key_range(start, end)?, reverse)
+    }
+
+    /// The items whose keys begin with `prefix`: see `range`.
+    ///
+    /// >>> orders = {"order/1": "a", "order/2": "b", "user/1": "c"}
+    /// >>> with firndb.build_table(orders, "orders.firn", order="key") as table:
+    /// ...     [key for key, _ in table.prefix("order/")]
+    /// [b'order/1', b'order/2']
+    #[pyo3(signature = (prefix, *, reverse = false))]
+    fn prefix(&self, prefix: &Bound<'_, PyAny>, reverse: bool) -> Result<TableIter> {
+        self.in_order(KeyRange::prefix(to_bytes(prefix)?), reverse)
+    }
+
     /// The values of many keys, in the order of the keys.
     ///
     /// Cache misses and reads of several keys overlap, so that this takes less time per key than
@@ -269,6 +310,12 @@ impl Table {
         Ok((report.files, report.bytes, report.records))
     }
 
+    /// Whether ranges of keys can be read, and iterations go in the order of the keys.
+    #[getter]
+    fn ordered(&self) -> Result<bool> {
+        self.table.with(|table| Ok(table.is_ordered()))
+    }
+
     /// Whether the table was closed.
     #[getter]
     fn closed(&self) -> bool {
@@ -350,7 +397,14 @@ impl Table {
     }
 
     fn records(&self, part: Part) -> Result<TableIter> {
-        Ok(TableIter::new(self.table.get()?, part, self.form))
+        Ok(TableIter::new(Records::All(Pages::new(self.table.get()?)), part, self.form))
+    }
+
+    /// The items of a range, in the order of their keys.
+    fn in_order(&self, range: KeyRange, is_reversed: bool) -> Result<TableIter> {
+        let table = self.table.get()?;
+        let pages = RangePages::new(table.single()?.clone(), range, is_reversed)?;
+        Ok(TableIter::new(Records::Range(pages), Part::Items, self.form))
     }
 
     /// The type of values that are records.
@@ -403,5 +457,6 @@ fn stats<'py>(py: Python<'py>, stats: &Stats) -> Result<Bound<'py, PyAny>> {
     values.set_item("compression", stats.compression.name())?;
     values.set_item("level", stats.compression.level())?;
     values.set_item("filter", stats.filter.bits())?;
+    values.set_item("order", stats.order.name())?;
     Ok(values)
 }

@@ -1,6 +1,6 @@
 """Tables, as type checkers see them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, assert_type
 
 import firndb
@@ -18,7 +18,11 @@ def main() -> None:
         assert_type(table.stats(), firndb.TableStats)
         assert_type(table.stats().records, int)
         assert_type(table.verify().files, int)
-    firndb.build_table({"a": b"1"}, "pairs").close()
+    with firndb.build_table({"a": b"1"}, "pairs", order="key") as pairs:
+        assert_type(pairs.range("a", reverse=True), Iterator[tuple[Any, Any]])
+        assert_type(pairs.prefix(b"a"), Iterator[tuple[Any, Any]])
+        assert_type(pairs.ordered, bool)
+        assert_type(pairs.stats().order, str)
     firndb.build_table([("a", b"1")], "more", duplicates="first").close()
     firndb.build_table(table, "copy", filter=7)  # type: ignore[arg-type]
 

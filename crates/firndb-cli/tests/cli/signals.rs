@@ -113,6 +113,26 @@ fn commands_that_wait_for_input_end() {
     assert_eq!(sandbox.firn("search count c").ok().out, "2\n");
 }
 
+/// A build of input in key order writes the table while it reads.
+#[test]
+fn a_table_that_is_written_while_records_are_read_leaves_nothing() {
+    for (sent, code) in signals() {
+        let sandbox = Sandbox::new();
+        let before = tree(&sandbox.0);
+        let mut child = sandbox.start(&[], "table build - -o new --order key --memory 16M");
+        let mut stdin = child.stdin.take().unwrap();
+        let lines: String = (0..30_000).map(|n| format!("key-{n:06} {n:01000}\n")).collect();
+        stdin.write_all(lines.as_bytes()).unwrap();
+        wait_until("the table is being written", || tree(&sandbox.0) != before);
+        child.stdin = Some(stdin);
+        let output = interrupted(child, sent);
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{err}");
+        assert_eq!(err, "interrupted: nothing was written\n");
+        assert_eq!(tree(&sandbox.0), before);
+    }
+}
+
 #[test]
 fn records_that_were_loaded_are_counted() {
     let sandbox = Sandbox::new();

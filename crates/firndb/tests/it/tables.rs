@@ -3,6 +3,7 @@
 
 use super::TestDir;
 use firndb::ErrorKind;
+use firndb::log::{LogStore, Options};
 use firndb::table::{
     Access, ApproximateBuilder, ApproximateOptions, ApproximateTable, BuildOptions, Compression,
     KeyFilter, Order, Table, TableBuilder,
@@ -116,6 +117,41 @@ fn a_golden_table_in_key_order_gives_the_same_ranges() {
     let temp = TestDir::new();
     build_ordered(&temp.path("ordered"));
     assert!(fs::read(&path).unwrap() == fs::read(temp.path("ordered")).unwrap(), "{CHANGED}");
+}
+
+/// The records of an ordered store come in key order, so that nothing is sorted, and no temporary
+/// file is written.
+#[test]
+fn an_ordered_store_becomes_a_table_in_one_pass() {
+    let temp = TestDir::new();
+    let store = LogStore::open_with(temp.path("store"), Options::new().ordered(true)).unwrap();
+    let count = 2_000;
+    for n in 0..count {
+        let key = format!("{:06}", n * 7_919 % count);
+        store.put(&key, key.repeat(3_000)).unwrap();
+    }
+    store.delete("000500").unwrap();
+    store.put("000700", "a new value").unwrap();
+    // Half of the 36 MB.
+    let options = BuildOptions::new().order(Order::Key).memory_limit(16 << 20);
+    let freeze = |name: &str, reverse: bool| {
+        let mut builder = TableBuilder::create_with(temp.path(name), options.clone()).unwrap();
+        let records = store.range(..).unwrap();
+        let mut records = if reverse { records.reversed() } else { records };
+        while let Some(added) = records.next_with(|key, value| builder.add(key, value)) {
+            added.unwrap().unwrap();
+        }
+        builder.finish().unwrap()
+    };
+    let report = freeze("table", false);
+    assert_eq!((report.records, report.spilled), (1_999, 0));
+    let report = freeze("sorted", true);
+    assert!(report.records == 1_999 && report.spilled >= report.bytes, "{report:?}");
+    assert!(fs::read(temp.path("table")).unwrap() == fs::read(temp.path("sorted")).unwrap());
+    let table = Table::open(temp.path("table")).unwrap();
+    let records = table.range(..).unwrap().map(|record| record.unwrap());
+    assert!(records.eq(store.range(..).unwrap().map(|record| record.unwrap())));
+    assert_eq!(fs::read_dir(temp.path("")).unwrap().count(), 3, "no other files are left");
 }
 
 const APPROXIMATE: &str = "approximate";

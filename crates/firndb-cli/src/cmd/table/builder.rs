@@ -1,7 +1,7 @@
 //! Builds a table of either kind.
 
 use super::{Approximation, continue_unless_stopped};
-use crate::interrupt;
+use crate::interrupt::{self, Step};
 use firndb::table::{
     ApproximateBuilder, ApproximateOptions, BuildOptions, Duplicates, Progress, TableBuilder,
 };
@@ -13,8 +13,13 @@ use super::Layout;
 
 /// Collects the records of a table.
 pub enum AnyBuilder {
-    Exact(Box<TableBuilder>),
-    Approximate { builder: Box<ApproximateBuilder>, bytes: u64 },
+    /// In key order the unfinished table may have a file before `finish`: the step ends after the
+    /// builder has removed it.
+    Exact(Box<TableBuilder>, Option<Step>),
+    Approximate {
+        builder: Box<ApproximateBuilder>,
+        bytes: u64,
+    },
 }
 
 /// What was built.
@@ -29,7 +34,8 @@ pub struct Built {
 }
 
 impl AnyBuilder {
-    /// Starts the build of the table `path`, whose values have this schema.
+    /// Starts the build of the table `path`, whose values have this schema. Callers that add records
+    /// have to poll [`interrupt::check`].
     pub fn create(
         path: &Path,
         layout: &Layout,
@@ -40,8 +46,9 @@ impl AnyBuilder {
         let Some((width, bits)) = approximation.widths() else {
             let options: BuildOptions = layout.options()?;
             let options = options.duplicates(duplicates).value_schema(schema);
+            let step = layout.is_ordered().then(interrupt::step);
             let builder = TableBuilder::create_with(path, options)?;
-            return Ok(AnyBuilder::Exact(Box::new(builder)));
+            return Ok(AnyBuilder::Exact(Box::new(builder), step));
         };
         if !schema.is_empty() {
             let message = "values of an approximate table are bytes of one width, not rows: name \
@@ -56,14 +63,14 @@ impl AnyBuilder {
 
     pub fn name_origins(&mut self, name: impl Fn(u64) -> String + Sync + Send + 'static) {
         match self {
-            AnyBuilder::Exact(builder) => builder.name_origins(name),
+            AnyBuilder::Exact(builder, _) => builder.name_origins(name),
             AnyBuilder::Approximate { builder, .. } => builder.name_origins(name),
         }
     }
 
     pub fn add_from(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
         match self {
-            AnyBuilder::Exact(builder) => builder.add_from(origin, key, value),
+            AnyBuilder::Exact(builder, _) => builder.add_from(origin, key, value),
             AnyBuilder::Approximate { builder, bytes } => {
                 builder.add_from(origin, key, value)?;
                 *bytes += (key.len() + value.len()) as u64;
@@ -74,7 +81,7 @@ impl AnyBuilder {
 
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         match self {
-            AnyBuilder::Exact(builder) => builder.add(key, value),
+            AnyBuilder::Exact(builder, _) => builder.add(key, value),
             AnyBuilder::Approximate { builder, bytes } => {
                 *bytes += (key.len() + value.len()) as u64;
                 builder.add(key, value)
@@ -86,7 +93,7 @@ impl AnyBuilder {
     pub fn finish(self, mut progress: impl FnMut(Progress) -> ControlFlow<()>) -> Result<Built> {
         let step = interrupt::step();
         let built = match self {
-            AnyBuilder::Exact(builder) => {
+            AnyBuilder::Exact(builder, _step) => {
                 let report = builder.finish_with(|now| match progress(now) {
                     ControlFlow::Break(()) => ControlFlow::Break(()),
                     ControlFlow::Continue(()) => continue_unless_stopped(),

@@ -66,7 +66,7 @@ impl Approximation {
     }
 }
 
-#[derive(Clone, Copy, Default, ValueEnum)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum By {
     #[default]
     Hash,
@@ -100,6 +100,11 @@ impl Layout {
                 None => text.as_bytes().to_vec(),
             },
         })
+    }
+
+    /// Whether records are in key order.
+    pub fn is_ordered(&self) -> bool {
+        self.order == By::Key
     }
 
     /// Options of an approximate table.

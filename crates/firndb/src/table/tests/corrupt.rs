@@ -231,6 +231,9 @@ fn damage_under_direct_reads_never_causes_a_wrong_answer() {
                 };
                 case.accept(table.get_many(&[&key, &b"absent"[..].to_vec()]), right, &label);
             }
+            if table.is_ordered() {
+                case.check_ranges(&table, &label);
+            }
         }
         println!("{}: {:?}", case.name, case.tally);
     }
@@ -312,6 +315,6 @@ fn damaged_index_spool_fails_the_build() {
 }
 
 /// Whether the simulated disk shows a file without a name like this.
-fn is_unnamed(path: &Path) -> bool {
+pub(crate) fn is_unnamed(path: &Path) -> bool {
     path.to_string_lossy().contains("(unnamed file ")
 }

@@ -33,7 +33,7 @@ impl TempDir {
         }
     }
 
-    fn build(&self, options: BuildOptions, records: &Records) -> Table {
+    pub(crate) fn build(&self, options: BuildOptions, records: &Records) -> Table {
         build_at(&disk::os(), &self.0.join(FILE), options, records);
         Table::open_with(self.0.join(FILE), Access::Direct).unwrap()
     }

@@ -28,9 +28,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes of a batch, and batches that may be queued.
-const BATCH: usize = 1 << 17;
-const QUEUE: usize = 8;
+/// Bytes of a batch, unless one record is longer.
+const BATCH: usize = 1 << 19;
 /// Time between two calls of a waiting build.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -71,7 +70,8 @@ impl Direct {
     /// Starts to write a table with these records, which are in order. `None` if no thread can be
     /// started.
     pub(crate) fn start(input: DirectInput, first: Buffer) -> std::result::Result<Direct, Buffer> {
-        let (jobs, todo) = sync_channel(QUEUE);
+        // No batch waits in the channel, as it may be long.
+        let (jobs, todo) = sync_channel(0);
         let (done, result) = sync_channel(1);
         let (give, given) = sync_channel(1);
         let last_key = first.last_key().to_vec();

@@ -7,6 +7,8 @@
 //!          8       8     origin
 //!          16      ..    key, value
 //! ```
+//!
+//! A merge keeps the keys of all runs in memory, and the value of one record.
 
 use crate::Result;
 use crate::bytes::int::{put_u32, put_u64, u32_at, u64_at};
@@ -37,6 +39,14 @@ impl<'a> Added<'a> {
         Some((Added { origin: u64_at(bytes, 8), key, value }, end))
     }
 
+    /// The origin and the key of the record at the beginning of `bytes`. `None` if they are
+    /// truncated.
+    #[inline]
+    fn decode_key(bytes: &'a [u8]) -> Option<(u64, &'a [u8])> {
+        let end = HEAD.checked_add(u32_at(bytes, 0) as usize)?;
+        Some((u64_at(bytes, 8), bytes.get(HEAD..end)?))
+    }
+
     /// Appends the encoded record.
     #[inline]
     pub(crate) fn append(&self, to: &mut Vec<u8>) {
@@ -53,13 +63,9 @@ impl<'a> Added<'a> {
         HEAD + self.key.len() + self.value.len()
     }
 
-    /// The order of a run: by key. The order of duplicates is defined too.
+    /// The order of a run: by key, and duplicates by their origins.
     pub(crate) fn order(&self, other: &Added) -> Ordering {
-        let rest = |a: &Added<'a>| (a.origin, a.value);
-        self.key
-            .cmp(other.key)
-            .then_with(|| self.origin.cmp(&other.origin))
-            .then_with(|| rest(self).1.cmp(other.value))
+        self.key.cmp(other.key).then_with(|| self.origin.cmp(&other.origin))
     }
 }
 
@@ -67,6 +73,8 @@ impl<'a> Added<'a> {
 pub(crate) struct Run {
     file: SpillFile,
     pieces: Vec<Piece>,
+    /// Bytes of a piece, except the last ones of a long record.
+    piece: usize,
     bytes: u64,
     /// Passes of merging that made the run.
     level: u32,
@@ -76,26 +84,25 @@ pub(crate) struct Run {
 pub(crate) struct RunWriter {
     run: Run,
     buffer: Vec<u8>,
-    piece: usize,
 }
 
 impl RunWriter {
     pub(crate) fn create(space: &TempSpace) -> Result<RunWriter> {
         let file = SpillFile::create(space)?;
-        let run = Run { file, pieces: Vec::new(), bytes: 0, level: 0 };
         // The pieces of a merge take a fourth of the memory.
         let piece = (space.memory / (4 * FAN_IN)).clamp(1 << 12, 1 << 20);
-        Ok(RunWriter { run, buffer: Vec::new(), piece })
+        let run = Run { file, pieces: Vec::new(), piece, bytes: 0, level: 0 };
+        Ok(RunWriter { run, buffer: Vec::new() })
     }
 
     /// Adds the next record in order.
     pub(crate) fn push(&mut self, record: Added) -> Result<()> {
         record.append(&mut self.buffer);
-        if self.buffer.len() >= self.piece { self.end_piece() } else { Ok(()) }
+        if self.buffer.len() >= self.run.piece { self.end_piece() } else { Ok(()) }
     }
 
     fn end_piece(&mut self) -> Result<()> {
-        for bytes in self.buffer.chunks(self.piece) {
+        for bytes in self.buffer.chunks(self.run.piece) {
             let (offset, len, sum) = (self.run.bytes, bytes.len() as u64, xxh3_64(bytes));
             self.run.pieces.push(Piece { offset, len, sum });
             self.run.bytes += len;
@@ -117,41 +124,73 @@ struct RunReader<'a> {
     /// Next piece to read.
     next: usize,
     buffer: Vec<u8>,
-    /// The current record in the buffer.
-    record: std::ops::Range<usize>,
+    /// Where the current record begins in the buffer, which has all of its key, and where it ends
+    /// once its value was read.
+    start: usize,
+    end: usize,
 }
 
 impl<'a> RunReader<'a> {
     fn new(run: &'a Run) -> RunReader<'a> {
-        RunReader { run, next: 0, buffer: Vec::new(), record: 0..0 }
+        RunReader { run, next: 0, buffer: Vec::new(), start: 0, end: 0 }
     }
 
-    /// Goes to the next record. False at the end.
+    /// Goes from the current record, whose value was read, to the next one. False at the end.
     fn advance(&mut self) -> Result<bool> {
-        let at = self.record.end;
-        self.record = at..at;
-        loop {
-            let at = self.record.start;
-            if let Some((_, len)) = Added::decode(&self.buffer[at..]) {
-                self.record.end = at + len;
-                return Ok(true);
-            }
-            let Some(piece) = self.run.pieces.get(self.next) else {
-                return if at == self.buffer.len() { Ok(false) } else { Err(spool_corrupt()) };
-            };
-            self.buffer.drain(..at);
-            self.record = 0..0;
-            let old = self.buffer.len();
-            self.buffer.resize(old + piece.len as usize, 0);
-            self.run.file.read.read_at(piece.offset, &mut self.buffer[old..])?;
-            piece.check(xxh3_64(&self.buffer[old..]))?;
-            self.next += 1;
+        let passed = self.end - self.start;
+        self.start = self.end;
+        if passed > self.run.piece {
+            self.drop_passed();
+            self.buffer.shrink_to_fit(); // Other runs need the memory for their values.
         }
+        while Added::decode_key(&self.buffer[self.start..]).is_none() {
+            if self.start == self.buffer.len() && self.next == self.run.pieces.len() {
+                return Ok(false);
+            }
+            self.drop_passed();
+            self.read_piece()?;
+        }
+        Ok(true)
     }
 
-    fn record(&self) -> Added<'_> {
-        let empty = Added { origin: 0, key: &[], value: &[] };
-        Added::decode(&self.buffer[self.record.clone()]).map_or(empty, |(record, _)| record)
+    /// Reads the value of the current record.
+    fn record(&mut self) -> Result<Added<'_>> {
+        if Added::decode(&self.buffer[self.start..]).is_none() {
+            self.drop_passed();
+            let lengths = u32_at(&self.buffer, 0) as usize + u32_at(&self.buffer, 4) as usize;
+            let missing = (HEAD + lengths).saturating_sub(self.buffer.len());
+            self.buffer.reserve_exact(missing + self.run.piece);
+        }
+        while Added::decode(&self.buffer[self.start..]).is_none() {
+            self.read_piece()?;
+        }
+        let decoded = Added::decode(&self.buffer[self.start..]);
+        let (record, len) = decoded.ok_or_else(spool_corrupt)?;
+        self.end = self.start + len;
+        Ok(record)
+    }
+
+    /// Removes the records before the current one from the buffer.
+    fn drop_passed(&mut self) {
+        self.buffer.drain(..self.start);
+        (self.start, self.end) = (0, 0);
+    }
+
+    /// Reads the next piece.
+    fn read_piece(&mut self) -> Result<()> {
+        let piece = self.run.pieces.get(self.next).ok_or_else(spool_corrupt)?;
+        let old = self.buffer.len();
+        self.buffer.resize(old + piece.len as usize, 0);
+        self.run.file.read.read_at(piece.offset, &mut self.buffer[old..])?;
+        piece.check(xxh3_64(&self.buffer[old..]))?;
+        self.next += 1;
+        Ok(())
+    }
+
+    /// The key and the origin of the current record, by which runs are sorted.
+    fn rank(&self) -> (&[u8], u64) {
+        let found = Added::decode_key(&self.buffer[self.start..]);
+        found.map_or((&[], 0), |(origin, key)| (key, origin))
     }
 }
 
@@ -204,7 +243,7 @@ fn merge(runs: &[Run], take: &mut dyn FnMut(Added) -> Result<()>) -> Result<()> 
     }
     (0..heap.len() / 2).rev().for_each(|at| sift_down(&mut heap, at));
     while let Some(first) = heap.first_mut() {
-        take(first.record())?;
+        take(first.record()?)?;
         if !first.advance()? {
             heap.swap_remove(0);
         }
@@ -218,8 +257,7 @@ fn sift_down(heap: &mut [RunReader], mut at: usize) {
     loop {
         let mut least = at;
         for child in [2 * at + 1, 2 * at + 2] {
-            let is_less = |a: usize, b: usize| heap[a].record().order(&heap[b].record()).is_lt();
-            if child < heap.len() && is_less(child, least) {
+            if child < heap.len() && heap[child].rank() < heap[least].rank() {
                 least = child;
             }
         }

@@ -1,9 +1,12 @@
 //! Tests of tables in key order. `model.rs` compares random tables with a map. `builds.rs` has
 //! builds that write while records are added: power loss, failing calls, records out of order.
-//! Damaged files are in `../corrupt.rs` and `../forged.rs`.
+//! `large.rs` has builds of more records than decide about the layout, and their memory. `reads.rs`
+//! counts reads and tries extreme records. Damaged files are in `../corrupt.rs` and `../forged.rs`.
 
 mod builds;
+mod large;
 mod model;
+mod reads;
 
 use super::*;
 use crate::table::Order;
