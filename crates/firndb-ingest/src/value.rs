@@ -70,7 +70,7 @@ fn parse_timestamp(text: &str) -> Option<i64> {
 pub fn from_hex(text: &str) -> Result<Vec<u8>> {
     hex::decode(text.trim()).map_err(|_| {
         let shown: String = text.trim().chars().take(60).collect();
-        Error::invalid(format!("`{shown}` is not hexadecimal digits, two a byte"))
+        Error::invalid(format!("`{shown}` is not hexadecimal digits, two per byte"))
     })
 }
 

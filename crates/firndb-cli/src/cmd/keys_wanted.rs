@@ -2,7 +2,7 @@
 
 use crate::failure::Result;
 use crate::output::from_hex;
-use firndb::{Error, KeyRange};
+use firndb::KeyRange;
 use std::ffi::OsString;
 use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt;
@@ -10,16 +10,17 @@ use std::os::unix::ffi::OsStrExt;
 /// The keys that a scan prints.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct KeysWanted {
-    /// Keys that begin with this text (with --hex: hexadecimal digits).
+    /// Only keys that begin with this text (with --hex: hexadecimal digits).
     #[arg(long, value_name = "TEXT")]
     prefix: Option<OsString>,
-    /// Keys from this one on, in byte order (with --hex: hexadecimal digits).
+    /// First key (with --hex: hexadecimal digits). Only for ordered stores and tables.
     #[arg(long, value_name = "KEY")]
     from: Option<OsString>,
-    /// Keys before this one, in byte order (with --hex: hexadecimal digits).
+    /// End of the keys, which is not printed (with --hex: hexadecimal digits). Only for ordered
+    /// stores and tables.
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
-    /// From the last key to the first. The store must be ordered.
+    /// Print the last key first. Only for ordered stores and tables.
     #[arg(long)]
     pub reverse: bool,
 }
@@ -46,14 +47,8 @@ impl KeysWanted {
         Ok(prefix.and(&KeyRange::new(from, to)))
     }
 
-    /// `InvalidArgument` if the order of keys is needed and the store does not have it.
-    pub fn check_order(&self, is_ordered: bool, remedy: &str) -> Result<()> {
-        match self.reverse && !is_ordered {
-            true => {
-                let message = format!("--reverse needs the keys in order: {remedy}");
-                Err(Error::new(firndb::ErrorKind::InvalidArgument, message).into())
-            }
-            false => Ok(()),
-        }
+    /// Whether an option needs a store whose keys are in order.
+    pub fn needs_order(&self) -> bool {
+        self.from.is_some() || self.to.is_some() || self.reverse
     }
 }

@@ -320,7 +320,7 @@ fn bytes_are_texts_or_hexadecimal_digits() {
     assert_eq!(sandbox.firn("search count t 'b = \"00ff\"'").ok().out, "1\n");
     sandbox.write("bad.csv", "id,b\n1,0g\n");
     let run = sandbox.firn(&format!("search build bad.csv -o d {options} --bytes hex"));
-    run.fails(2, "bad.csv:2: column `b`: `0g` is not hexadecimal digits, two a byte");
+    run.fails(2, "bad.csv:2: column `b`: `0g` is not hexadecimal digits, two per byte");
 }
 
 #[test]

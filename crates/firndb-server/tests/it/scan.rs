@@ -247,14 +247,100 @@ fn pages_are_asked_for_with_parameters() {
     for wrong in ["prefix=%", "limit=0", "cursor=5&prefix=a", "other=1", "reverse=yes"] {
         assert_eq!(get(wrong).0, StatusCode::BAD_REQUEST, "{wrong}");
     }
+    // Keys of any bytes, and of spaces, which query strings may write as a plus sign.
+    for key in ["%ff%00", "%ff%ff", "a%20b", "a%2Bb"] {
+        let url = server.url(&format!("/v1/logs/log/keys/{key}"));
+        assert!(server.client.put(url).body("x").send().unwrap().status().is_success());
+    }
+    let found = |query: &str| get(query).1["records"].as_array().unwrap().clone();
+    assert_eq!(found("prefix=%ff%00"), [json!({"key_hex": "ff00", "value": "x"})]);
+    assert_eq!(found("prefix=%FF&encoding=utf8").len(), 2);
+    assert_eq!(found("prefix=ffff&encoding=hex"), [json!({"key_hex": "ffff", "value_hex": "78"})]);
+    assert_eq!(found("prefix=a+"), [json!({"key": "a b", "value": "x"})]);
+    assert_eq!(found("prefix=a%2B"), [json!({"key": "a+b", "value": "x"})]);
+    let last = get("reverse=true&limit=1").1;
+    assert_eq!(last["records"][0]["key_hex"], "ffff");
+    let next = last["next"].as_str().unwrap();
+    assert_eq!(found(&format!("reverse=true&limit=1&cursor={next}"))[0]["key_hex"], "ff00");
+    assert_eq!(found("from=b&to=a"), [json!(0); 0]);
+    let response = server.client.head(server.url("/v1/logs/log:scan?prefix=a")).send().unwrap();
+    assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(response.headers()["allow"], "GET, POST");
+}
+
+#[test]
+fn pages_in_order_show_writes_between_them() {
+    let server = ordered();
+    let mut seen = Vec::new();
+    let mut fields = json!({"prefix": "a/", "limit": 10, "values": false});
+    for page in 0.. {
+        if page == 1 {
+            server.put("a/", "before the cursor");
+            server.put("a/0500", "after the cursor");
+            // The key of the cursor, and the one after it.
+            for key in ["a/009", "a/010"] {
+                server
+                    .client
+                    .delete(server.url(&format!("/v1/logs/log/keys/{key}")))
+                    .send()
+                    .unwrap();
+            }
+        }
+        let (status, answer) = server.post("/v1/logs/log:scan", &fields.to_string());
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        let records = answer["records"].as_array().unwrap();
+        seen.extend(records.iter().map(|record| record["key"].as_str().unwrap().to_string()));
+        match &answer["next"] {
+            Json::Null => break,
+            next => fields["cursor"] = next.clone(),
+        }
+    }
+    let mut expected: Vec<String> = (0..100).filter(|&n| n != 10).map(ordered_key).collect();
+    expected.push("a/0500".to_string());
+    expected.sort_unstable();
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn scans_in_order_have_limits() {
+    let dir = Dir::new();
+    let mut config = Config::default();
+    let path = dir.path().join("log");
+    let options = LogOptions { path, create: true, ordered: true, ..LogOptions::default() };
+    config.logs.insert("log".to_string(), options);
+    config.limits.page = 50;
+    config.limits.response_bytes = 4000;
+    let server = TestServer::start(dir, config);
+    for n in 0..60 {
+        server.put(&format!("k{n:02}"), "v");
+    }
+    let get = |query: &str| {
+        let url = server.url(&format!("/v1/logs/log:scan?{query}"));
+        let response = server.client.get(url).send().unwrap();
+        (response.status(), response.json::<Json>().unwrap())
+    };
+    assert_eq!(get("prefix=k").1["records"].as_array().unwrap().len(), 50, "the default");
+    let (status, problem) = get("prefix=k&limit=51");
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(problem["detail"].as_str().unwrap().contains("from 1 to 50"), "{problem}");
+    for n in 0..3 {
+        server.put(&format!("large{n}"), &"x".repeat(1500));
+    }
+    assert_eq!(get("prefix=large").0, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(get("prefix=large&values=false").0, StatusCode::OK);
+    assert_eq!(get("prefix=large&limit=2").1["records"].as_array().unwrap().len(), 2);
 }
 
 #[test]
 fn other_stores_have_no_order() {
     let server = server(|_| ());
     for store in ["logs/log", "tables/plain", "tables/sharded", "tables/approximate"] {
-        let (status, problem) = server.post(&format!("/v1/{store}:scan"), r#"{"prefix":"a"}"#);
-        let expected = [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND];
-        assert!(expected.contains(&status), "{store}: {problem}");
+        let path = format!("/v1/{store}:scan");
+        for body in [r#"{"prefix":"a"}"#, r#"{"from":"a"}"#, r#"{"to":"a"}"#, r#"{"reverse":true}"#]
+        {
+            assert_eq!(server.refused(&path, body).0, StatusCode::BAD_REQUEST, "{store} {body}");
+        }
     }
+    let (_, detail) = server.refused("/v1/logs/log:scan", r#"{"prefix":"a"}"#);
+    assert!(detail.contains("the store is not ordered"), "{detail}");
 }

@@ -9,7 +9,7 @@ use crate::interrupt;
 use crate::kinds::{Engine, Kind, kind_of};
 use crate::new_dir::{fill_staged, leftovers, parent_of};
 use crate::output::{Out, plural, size, time};
-use firndb::log::LogStore;
+use firndb::log::{LogStore, Options};
 use firndb::{Error, ErrorKind};
 use firndb_import::halodb::HaloDb;
 use std::path::{Path, PathBuf};
@@ -39,6 +39,9 @@ pub struct Args {
     /// Put the records into an existing store. If writing fails, some of them may be in it.
     #[arg(long)]
     add: bool,
+    /// Create an ordered store, whose keys can be scanned in byte order.
+    #[arg(long, conflicts_with = "add")]
+    ordered: bool,
 }
 
 /// What to do about records that are damaged or missing.
@@ -76,7 +79,9 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             halodb.import_into(&store, |bytes| bar.inc(bytes))?;
             store.close()
         }),
-        false => new_store(&target, |store| halodb.import_into(store, |bytes| bar.inc(bytes))),
+        false => new_store(&target, Options::new().ordered(args.ordered), |store| {
+            halodb.import_into(store, |bytes| bar.inc(bytes))
+        }),
     };
     bar.finish_and_clear();
     filled?;
@@ -156,12 +161,13 @@ const PURPOSE: &str = "import";
 /// Creates a store under a temporary name, and renames it when it is complete.
 fn new_store(
     path: &Path,
+    options: Options,
     import: impl FnOnce(&LogStore) -> firndb::Result<()>,
 ) -> firndb::Result<()> {
     let parent = parent_of(path);
     std::fs::create_dir_all(parent).map_err(|e| Error::io("make", parent, e))?;
     fill_staged(path, PURPOSE, |staged| {
-        let store = LogStore::open(staged)?;
+        let store = LogStore::open_with(staged, options)?;
         import(&store)?;
         store.close()
     })

@@ -7,13 +7,15 @@ use crate::cmd::keys_wanted::KeysWanted;
 use crate::cmd::table::Form;
 use crate::failure::Result;
 use crate::output::{Out, STDOUT};
+use firndb::Error;
 use firndb_ingest::RecordWriterOptions;
 use std::path::{Path, PathBuf};
 
 /// Print records.
 ///
 /// Print records. Those of an ordered store come in the byte order of their keys, and only the
-/// wanted ones are read. Those of other stores come in their order on disk, and all are read.
+/// wanted ones are read. Those of other stores come in their order on disk; with --prefix all are
+/// read, and the others are left out.
 ///
 /// For example: firn log scan orders --from order/2026-11 --to order/2026-12
 #[derive(clap::Args)]
@@ -51,8 +53,12 @@ impl Args {
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let range = args.wanted.range(args.hex)?;
     let store = open_to_read(&args.dir)?;
-    args.wanted
-        .check_order(store.is_ordered(), "the store is not ordered (`log load --ordered`)")?;
+    if args.wanted.needs_order() && !store.is_ordered() {
+        let message = "--from, --to and --reverse need an ordered store, which this one is not: \
+                       write it to a file with `firn log export`, and load the file into a new \
+                       store with `firn log load --ordered`";
+        return Err(Error::invalid(message).in_file(&args.dir).into());
+    }
     let format = if json { FileFormat::Jsonl } else { args.format.format() };
     let options = RecordWriterOptions::default()
         .separator(args.separator.clone())

@@ -52,9 +52,17 @@ fn a_closed_directory_is_imported() {
     sandbox.firn("log put s key-1 mine").ok();
     sandbox.firn("log put s other mine").ok();
     sandbox.firn("log import h -o s --add").ok();
-    let mut both = wanted;
+    let mut both = wanted.clone();
     both.insert(b"other".to_vec(), b"mine".to_vec());
     assert_eq!(content(&sandbox, "s"), both);
+
+    sandbox.firn("log import h -o ordered --ordered").ok();
+    let keys = sandbox.firn("log list ordered --hex --reverse").ok().out;
+    let mut sorted: Vec<String> = wanted.keys().rev().map(hex::encode).collect();
+    // The empty key.
+    *sorted.last_mut().unwrap() = "0x".to_string();
+    assert_eq!(keys.lines().collect::<Vec<_>>(), sorted);
+    sandbox.firn("log import h -o s --add --ordered").fails(2, "--ordered");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::Sandbox;
 
-/// An ordered store `s` of the keys a1, a2, b1, b2, c1 and 0xFF, and an unordered one `u`.
+/// An ordered store `s` and another one `u` with the keys a1, a2, b1, b2 and c1.
 fn stores() -> Sandbox {
     let sandbox = Sandbox::new();
     for key in ["b2", "a1", "c1", "a2", "b1"] {
@@ -33,12 +33,16 @@ fn keys_come_in_order() {
 }
 
 #[test]
-fn other_stores_filter_and_refuse_a_direction() {
+fn other_stores_have_prefixes_and_no_order() {
     let sandbox = stores();
-    let mut found = keys(&sandbox, "log list u --from a2 --to b2");
+    let mut found = keys(&sandbox, "log list u --prefix b");
     found.sort_unstable();
-    assert_eq!(found, ["a2", "b1"]);
-    sandbox.firn("log scan u --reverse").fails(2, "the store is not ordered");
+    assert_eq!(found, ["b1", "b2"]);
+    assert_eq!(keys(&sandbox, "log list u --prefix 61 --hex").len(), 2);
+    for option in ["--from a2", "--to b2", "--reverse", "--prefix b --reverse"] {
+        sandbox.firn(&format!("log scan u {option}")).fails(2, "need an ordered store");
+        sandbox.firn(&format!("log list u {option}")).fails(2, "firn log load --ordered");
+    }
     sandbox.firn("log put u k v --ordered").fails(2, "ordered");
     assert_eq!(keys(&sandbox, "log list u").len(), 5, "nothing was written");
 }
@@ -47,8 +51,8 @@ fn other_stores_filter_and_refuse_a_direction() {
 fn lines_are_loaded_into_an_ordered_store() {
     let sandbox = Sandbox::new();
     let lines: String = (0..2000).map(|n| format!("{}\t{n}\n", n * 7919 % 10_007)).collect();
-    sandbox.write("lines.tsv", lines);
-    sandbox.firn("log load s lines.tsv --ordered --segment-size 16K").ok();
+    sandbox.write("lines.txt", lines);
+    sandbox.firn("log load s lines.txt --ordered --segment-size 16K").ok();
     let found = keys(&sandbox, "log list s");
     assert_eq!(found.len(), 2000);
     assert!(found.is_sorted());

@@ -64,11 +64,10 @@ impl Default for Fields<'_> {
 }
 
 /// The bounds of a scan in the order of keys.
-#[derive(Default)]
-struct Bounds<'a> {
-    prefix: Option<Cow<'a, [u8]>>,
-    from: Option<Cow<'a, [u8]>>,
-    to: Option<Cow<'a, [u8]>>,
+struct Bounds {
+    prefix: Option<Vec<u8>>,
+    from: Option<Vec<u8>>,
+    to: Option<Vec<u8>>,
 }
 
 impl Ask {
@@ -83,15 +82,15 @@ impl Ask {
             text.map(|text| encoding.decode(name, text).map(Cow::into_owned)).transpose()
         };
         let bounds = Bounds {
-            prefix: bytes("prefix", fields.prefix.take())?.map(Cow::Owned),
-            from: bytes("bound `from`", fields.from.take())?.map(Cow::Owned),
-            to: bytes("bound `to`", fields.to.take())?.map(Cow::Owned),
+            prefix: bytes("prefix", fields.prefix.take())?,
+            from: bytes("bound `from`", fields.from.take())?,
+            to: bytes("bound `to`", fields.to.take())?,
         };
         Ask::new(fields, bounds)
     }
 
     /// What parameters ask for. Bytes are percent-encoded, unless `encoding` says how they are
-    /// written.
+    /// written. A plus sign is a space, as most libraries that build queries write it.
     pub fn of_query(query: &str) -> Result<Ask, Problem> {
         let (mut fields, mut texts) = (Fields::default(), [None; 3]);
         let mut seen = Vec::new();
@@ -121,30 +120,30 @@ impl Ask {
             }
         }
         let encoding = fields.encoding;
-        let bytes = |text: Option<&str>| {
-            let decode = |text| match encoding {
-                Encoding::Utf8 => percent_decode(text).map(Cow::into_owned),
-                _ => encoding.decode("bound", Text(Cow::Borrowed(text))).map(Cow::into_owned),
+        let bytes = |name, text: Option<&str>| {
+            let decode = |text: &str| match encoding {
+                Encoding::Utf8 => percent_decode(&text.replace('+', " ")).map(Cow::into_owned),
+                _ => encoding.decode(name, Text(Cow::Borrowed(text))).map(Cow::into_owned),
             };
             text.map(decode).transpose()
         };
         let [prefix, from, to] = texts;
         let bounds = Bounds {
-            prefix: bytes(prefix)?.map(Cow::Owned),
-            from: bytes(from)?.map(Cow::Owned),
-            to: bytes(to)?.map(Cow::Owned),
+            prefix: bytes("prefix", prefix)?,
+            from: bytes("bound `from`", from)?,
+            to: bytes("bound `to`", to)?,
         };
         Ask::new(fields, bounds)
     }
 
-    fn new(fields: Fields<'_>, bounds: Bounds<'_>) -> Result<Ask, Problem> {
+    fn new(fields: Fields<'_>, bounds: Bounds) -> Result<Ask, Problem> {
         let Bounds { prefix, from, to } = bounds;
         let is_ordered =
             prefix.is_some() || from.is_some() || to.is_some() || fields.reverse.is_some();
-        let mut range = prefix.map_or(KeyRange::from(..), KeyRange::prefix);
         let from = from.map_or(Bound::Unbounded, Bound::Included);
         let to = to.map_or(Bound::Unbounded, Bound::Excluded);
-        range = range.and(&KeyRange::new(from, to));
+        let prefix = prefix.map_or(KeyRange::from(..), KeyRange::prefix);
+        let range = prefix.and(&KeyRange::new(from, to));
         let cursor = match fields.cursor.as_deref() {
             None | Some("0") if is_ordered => Cursor::Keys(None),
             None => Cursor::Number(0),
@@ -234,6 +233,7 @@ mod tests {
         for (query, body, range) in [
             ("", "", KeyRange::from(..)),
             ("prefix=a%2Fb", r#"{"prefix":"a/b"}"#, KeyRange::prefix("a/b")),
+            ("prefix=a+b%2B", r#"{"prefix":"a b+"}"#, KeyRange::prefix("a b+")),
             ("from=a&to=b", r#"{"from":"a","to":"b"}"#, KeyRange::from("a".."b")),
             (
                 "encoding=hex&prefix=ff",

@@ -99,6 +99,23 @@ fn scans_show_no_expired_keys_and_take_any_count() {
 }
 
 #[test]
+fn scans_of_an_ordered_store_go_in_the_order_of_hashes() {
+    let dir = Dir::new();
+    let mut config = two_logs(&dir);
+    config.logs.get_mut("a").unwrap().ordered = true;
+    let server = start(dir, config);
+    let mut raw = Raw::connect(address(&server));
+    let sorted: Vec<String> = (100..400).map(|n| format!("key:{n}")).collect();
+    for key in &sorted {
+        raw.call(&["SET", key, "value"]);
+    }
+    let mut keys = scan_all(&mut raw, &["COUNT", "20"]);
+    assert!(!keys.is_sorted());
+    keys.sort_unstable();
+    assert_eq!(keys, sorted);
+}
+
+#[test]
 fn hello_has_all_that_clients_look_for() {
     let server = server();
     let mut raw = Raw::connect(address(&server));
