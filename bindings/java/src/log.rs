@@ -5,20 +5,27 @@ use crate::convert::{
 };
 use crate::error::{Failure, Result};
 use crate::handle::Handles;
-use firndb::Error;
 use firndb::log::{
-    Access, AppendMode, Batch, Durability, Expiry, Iter, LogStore, Options, Snapshot, Stats,
+    Access, AppendMode, Batch, Durability, Expiry, Iter, LogStore, Options, Range, Snapshot, Stats,
     WriteOptions,
 };
+use firndb::{Error, KeyRange};
 use jni::Env;
 use jni::objects::{JByteArray, JByteBuffer, JLongArray, JString};
 use jni::sys::{jdouble, jint, jlong};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub static STORES: Handles<LogStore, 8> = Handles::new("log store");
 pub static SNAPSHOTS: Handles<Arc<Snapshot>, 2> = Handles::new("snapshot");
-static ITERATORS: Handles<Arc<Mutex<Iter<'static>>>, 1> = Handles::new("iterator");
+static ITERATORS: Handles<Arc<Mutex<Iteration>>, 1> = Handles::new("iterator");
+
+/// An iteration over records in the order of the log or of their keys.
+enum Iteration {
+    InLog(Iter<'static>),
+    InOrder(Range<'static>),
+}
 
 /// Absent keys in results that are numbers: a length, and a time of expiry.
 const ABSENT: jint = -1;
@@ -33,6 +40,7 @@ const BUFFERED: jint = 8;
 const BACKGROUND: jint = 16;
 const APPEND_MAP: jint = 32;
 const APPEND_WRITE: jint = 64;
+const ORDERED: jint = 128;
 
 /// The numbers of `LogOptions`: segment, compaction rate, checkpoint.
 type Sizes = (jlong, jlong, jlong);
@@ -57,6 +65,7 @@ pub fn open(
             _ => AppendMode::Auto,
         })
         .background(has(BACKGROUND))
+        .ordered(has(ORDERED))
         .segment_bytes(size(segment))
         .compaction_rate(size(rate))
         .checkpoint_bytes(size(checkpoint))
@@ -283,6 +292,10 @@ pub fn length(_: &mut Env<'_>, handle: jlong) -> Result<jlong> {
     with(handle, |store| Ok(long(store.len())))
 }
 
+pub fn is_ordered(_: &mut Env<'_>, handle: jlong) -> Result<bool> {
+    with(handle, |store| Ok(store.is_ordered()))
+}
+
 pub fn refresh(_: &mut Env<'_>, handle: jlong) -> Result<bool> {
     with(handle, LogStore::refresh)
 }
@@ -468,12 +481,45 @@ pub fn snapshot_expiry<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> 
 
 pub fn iterate(_: &mut Env<'_>, handle: jlong) -> Result<jlong> {
     let records = with(handle, |store| Ok(store.iter()))?;
-    Ok(ITERATORS.insert(Arc::new(Mutex::new(records)))?)
+    begin(Iteration::InLog(records))
 }
 
 pub fn snapshot_iterate(_: &mut Env<'_>, handle: jlong) -> Result<jlong> {
     let records = with_snapshot(handle, |snapshot| Ok(snapshot.iter_shared()))?;
-    Ok(ITERATORS.insert(Arc::new(Mutex::new(records)))?)
+    begin(Iteration::InLog(records))
+}
+
+pub fn range(_: &mut Env<'_>, handle: jlong, range: KeyRange, reverse: bool) -> Result<jlong> {
+    begin_in_order(with(handle, |store| store.range(range))?, reverse)
+}
+
+pub fn snapshot_range(
+    _: &mut Env<'_>,
+    handle: jlong,
+    range: KeyRange,
+    reverse: bool,
+) -> Result<jlong> {
+    begin_in_order(with_snapshot(handle, |snapshot| snapshot.range_shared(range))?, reverse)
+}
+
+fn begin_in_order(records: Range<'static>, reverse: bool) -> Result<jlong> {
+    begin(Iteration::InOrder(if reverse { records.reversed() } else { records }))
+}
+
+fn begin(iteration: Iteration) -> Result<jlong> {
+    Ok(ITERATORS.insert(Arc::new(Mutex::new(iteration)))?)
+}
+
+/// The keys from `from` on and before `to`; null is no bound.
+pub fn keys_between(env: &Env<'_>, from: &JByteArray<'_>, to: &JByteArray<'_>) -> Result<KeyRange> {
+    let (from, to) = (optional_bytes(env, from)?, optional_bytes(env, to)?);
+    let from = from.map_or(Bound::Unbounded, Bound::Included);
+    Ok(KeyRange::new(from, to.map_or(Bound::Unbounded, Bound::Excluded)))
+}
+
+/// The keys that begin with `prefix`.
+pub fn keys_with_prefix(env: &Env<'_>, prefix: &JByteArray<'_>) -> Result<KeyRange> {
+    Ok(KeyRange::prefix(optional_bytes(env, prefix)?.unwrap_or_default()))
 }
 
 pub fn iterator_close(_: &mut Env<'_>, handle: jlong) -> Result<()> {
@@ -484,11 +530,16 @@ pub fn iterator_close(_: &mut Env<'_>, handle: jlong) -> Result<()> {
 /// The next records, about `bytes` of them; an empty array at the end.
 pub fn iterator_next<'l>(env: &mut Env<'l>, handle: jlong, bytes: jint) -> Result<JByteArray<'l>> {
     let bytes = usize::try_from(bytes).unwrap_or(0).max(1);
-    let read = |records: &Arc<Mutex<Iter<'static>>>| {
-        let mut records = records.lock().unwrap_or_else(PoisonError::into_inner);
+    let read = |iteration: &Arc<Mutex<Iteration>>| {
+        let mut iteration = iteration.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ready = Records::default();
         while ready.0.len() < bytes {
-            let Some(fits) = records.next_with(|key, value| ready.push(key, value)) else { break };
+            let take = |key: &[u8], value: &[u8]| ready.push(key, value);
+            let read = match &mut *iteration {
+                Iteration::InLog(records) => records.next_with(take),
+                Iteration::InOrder(records) => records.next_with(take),
+            };
+            let Some(fits) = read else { break };
             if !fits? {
                 return Err(too_large());
             }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import firndb
+import firndb.aio
 import pytest
 
 
@@ -74,3 +76,22 @@ def test_wrong_arguments(store: firndb.LogStore) -> None:
         store.range(1)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         store.prefix(None)  # type: ignore[arg-type]
+
+
+def test_asyncio_has_ranges(store: firndb.LogStore, tmp_path: Path) -> None:
+    store.close()
+
+    async def read() -> None:
+        async with firndb.aio.open_log(tmp_path / "s", "r") as store:
+            assert [key async for key in store] == ALL
+            assert [key async for key, _ in store.range("1", "2")] == ALL[100:200]
+            assert [key async for key, _ in store.range(end="002", reverse=True)] == ALL[1::-1]
+            async with await store.snapshot() as snapshot:
+                assert [key async for key, _ in snapshot.prefix("29")] == ALL[290:]
+                last = [key async for key, _ in snapshot.prefix("29", reverse=True)]
+                assert last == ALL[:289:-1]
+        async with firndb.aio.open_log(tmp_path / "new", ordered=True) as new:
+            await new.put_many({"b": "2", "a": "1"})
+            assert [item async for item in new.prefix("")] == [(b"a", b"1"), (b"b", b"2")]
+
+    asyncio.run(read())

@@ -111,6 +111,9 @@ methods! { 'l;
     fn logLength(env, id: jlong) -> jlong {
         log::length(env, id)
     }
+    fn logIsOrdered(env, id: jlong) -> jboolean {
+        log::is_ordered(env, id)
+    }
     fn logRefresh(env, id: jlong) -> jboolean {
         log::refresh(env, id)
     }
@@ -134,6 +137,16 @@ methods! { 'l;
     }
     fn logIterate(env, id: jlong) -> jlong {
         log::iterate(env, id)
+    }
+    fn logRange(
+        env, id: jlong, from: JByteArray<'l>, to: JByteArray<'l>, reverse: jboolean,
+    ) -> jlong {
+        let range = log::keys_between(env, &from, &to)?;
+        log::range(env, id, range, reverse)
+    }
+    fn logPrefix(env, id: jlong, prefix: JByteArray<'l>, reverse: jboolean) -> jlong {
+        let range = log::keys_with_prefix(env, &prefix)?;
+        log::range(env, id, range, reverse)
     }
     fn logCompact(env, id: jlong, threshold: jdouble) -> jlong {
         log::compact(env, id, threshold)
@@ -166,6 +179,16 @@ methods! { 'l;
     }
     fn snapshotIterate(env, id: jlong) -> jlong {
         log::snapshot_iterate(env, id)
+    }
+    fn snapshotRange(
+        env, id: jlong, from: JByteArray<'l>, to: JByteArray<'l>, reverse: jboolean,
+    ) -> jlong {
+        let range = log::keys_between(env, &from, &to)?;
+        log::snapshot_range(env, id, range, reverse)
+    }
+    fn snapshotPrefix(env, id: jlong, prefix: JByteArray<'l>, reverse: jboolean) -> jlong {
+        let range = log::keys_with_prefix(env, &prefix)?;
+        log::snapshot_range(env, id, range, reverse)
     }
     fn iteratorNext(env, id: jlong, bytes: jint) -> JByteArray<'l> {
         log::iterator_next(env, id, bytes)

@@ -226,6 +226,20 @@ class AsyncMapping(AsyncStore[S_co]):
         return self._iterate(lambda: iter(self._mapping.items()))
 
 
+class AsyncRecords(AsyncMapping[S_co]):
+    """What log stores and their snapshots have in common: ranges of keys."""
+
+    def range(
+        self, start: Key | None = None, end: Key | None = None, *, reverse: bool = False
+    ) -> AsyncIterator[tuple[Any, Any]]:
+        """Iterates over the items of a range of keys, in their order: see `LogStore.range`."""
+        return self._iterate(lambda: self._mapping.range(start, end, reverse=reverse))
+
+    def prefix(self, prefix: Key, *, reverse: bool = False) -> AsyncIterator[tuple[Any, Any]]:
+        """Iterates over the items whose keys begin with `prefix`: see `LogStore.prefix`."""
+        return self._iterate(lambda: self._mapping.prefix(prefix, reverse=reverse))
+
+
 class AsyncBlock(AsyncStore[S_co]):
     """Something whose block ends in a thread."""
 

@@ -32,7 +32,15 @@ from concurrent.futures import Executor
 from typing import Any, Literal, TypeAlias
 
 import firndb
-from firndb._aio import AsyncBlock, AsyncMapping, AsyncStore, Key, Opening, threaded
+from firndb._aio import (
+    AsyncBlock,
+    AsyncMapping,
+    AsyncRecords,
+    AsyncStore,
+    Key,
+    Opening,
+    threaded,
+)
 from firndb._build import Source
 from firndb._catalog_reader import OnError, TableAccess, _ErrorReport
 from firndb._native import Batch, Generation
@@ -71,11 +79,11 @@ __all__ = [
 AnyPath: TypeAlias = str | os.PathLike[str]
 
 
-class AsyncSnapshot(AsyncMapping[firndb.Snapshot]):
+class AsyncSnapshot(AsyncRecords[firndb.Snapshot]):
     """The asynchronous form of `firndb.Snapshot`."""
 
 
-class AsyncLogStore(AsyncMapping[firndb.LogStore]):
+class AsyncLogStore(AsyncRecords[firndb.LogStore]):
     """The asynchronous form of `firndb.LogStore`: `open_log` opens one.
 
     Writes run in threads, because they may wait for a disk.
@@ -521,6 +529,7 @@ def open_log(
     mode: Literal["r", "w", "c", "x"] = "c",
     *,
     decode: bool = False,
+    ordered: bool = False,
     durability: Literal["os", "sync"] = "os",
     access: Literal["map", "buffered"] = "map",
     segment_bytes: int | None = None,
@@ -540,6 +549,7 @@ def open_log(
         path,
         mode,
         decode=decode,
+        ordered=ordered,
         durability=durability,
         access=access,
         segment_bytes=segment_bytes,

@@ -99,9 +99,14 @@ public final class EntryIterator implements Iterator<Entry>, AutoCloseable {
         }
     }
 
-    /** The remaining records as a stream, whose closing closes the iterator. */
-    Stream<Entry> stream() {
-        int traits = Spliterator.NONNULL | Spliterator.IMMUTABLE | Spliterator.DISTINCT;
+    /**
+     * The remaining records as a stream, in the same order.
+     *
+     * @return a stream, whose closing closes the iterator
+     */
+    public Stream<Entry> stream() {
+        int traits = Spliterator.ORDERED | Spliterator.NONNULL | Spliterator.IMMUTABLE
+                | Spliterator.DISTINCT;
         Spliterator<Entry> records = Spliterators.spliteratorUnknownSize(this, traits);
         return StreamSupport.stream(records, false).onClose(this::close);
     }

@@ -11,6 +11,7 @@ public final class LogOptions {
     private static final int BACKGROUND = 16;
     private static final int APPEND_MAP = 32;
     private static final int APPEND_WRITE = 64;
+    private static final int ORDERED = 128;
     private static final LogOptions DEFAULTS =
             new LogOptions(CREATE | BACKGROUND, 64 << 20, 0.5, 0, 256 << 20);
 
@@ -53,6 +54,18 @@ public final class LogOptions {
      */
     public LogOptions create(boolean create) {
         return flag(CREATE, create);
+    }
+
+    /**
+     * Create the store as an ordered one, whose keys can be read in byte order: see
+     * {@link LogStore#range}. A store keeps its kind: an ordered one is opened as one with either
+     * value, and opening one that is not ordered with {@code true} is an error. Default: no.
+     *
+     * @param ordered whether to create an ordered store
+     * @return the changed options
+     */
+    public LogOptions ordered(boolean ordered) {
+        return flag(ORDERED, ordered);
     }
 
     /**

@@ -13,7 +13,9 @@ import java.util.stream.Stream;
  * time. One process has it open for writing; others may have it open for reading.
  *
  * <p>Keys have at most 65,536 bytes. Values have at most 2 GiB in Java. Both may be empty. An
- * absent key is {@code null}. Keys are not ordered.
+ * absent key is {@code null}. A store that is created as an ordered one
+ * ({@link LogOptions#ordered}) also reads keys in their byte order: {@link #range},
+ * {@link #prefix}.
  *
  * <pre>{@code
  * try (LogStore store = LogStore.open(Path.of("users"))) {
@@ -443,7 +445,7 @@ public final class LogStore extends KeyValueReader {
     }
 
     /**
-     * All records, as they are now, in the order of the log.
+     * All records, as they are now, in the order of the log, also if the store is ordered.
      *
      * @return an iterator; close it
      */
@@ -458,6 +460,55 @@ public final class LogStore extends KeyValueReader {
      */
     public Stream<Entry> stream() {
         return iterator().stream();
+    }
+
+    /**
+     * The records whose keys are in a range, in the byte order of the keys, as they are now. Bytes
+     * are compared as unsigned numbers. The store must be ordered: see {@link LogOptions#ordered}.
+     *
+     * @param from the first key; {@code null} for the first of all
+     * @param to the key that ends the range and is not part of it; {@code null} for no end
+     * @return an iterator; close it
+     * @throws IllegalArgumentException if the store is not ordered
+     */
+    public EntryIterator range(byte[] from, byte[] to) {
+        return Snapshot.iterate(handle.logRange(handle.id, from, to, false));
+    }
+
+    /**
+     * The records of {@link #range} from the last key to the first.
+     *
+     * @param from the first key of the range, which comes last; {@code null} for the first of all
+     * @param to the key that ends the range and is not part of it; {@code null} for no end
+     * @return an iterator; close it
+     * @throws IllegalArgumentException if the store is not ordered
+     */
+    public EntryIterator reverseRange(byte[] from, byte[] to) {
+        return Snapshot.iterate(handle.logRange(handle.id, from, to, true));
+    }
+
+    /**
+     * The records whose keys begin with some bytes, in the byte order of the keys, as they are now.
+     *
+     * @param prefix the bytes
+     * @return an iterator; close it
+     * @throws IllegalArgumentException if the store is not ordered
+     */
+    public EntryIterator prefix(byte[] prefix) {
+        Objects.requireNonNull(prefix, "prefix");
+        return Snapshot.iterate(handle.logPrefix(handle.id, prefix, false));
+    }
+
+    /**
+     * The records of {@link #prefix} from the last key to the first.
+     *
+     * @param prefix the bytes
+     * @return an iterator; close it
+     * @throws IllegalArgumentException if the store is not ordered
+     */
+    public EntryIterator reversePrefix(byte[] prefix) {
+        Objects.requireNonNull(prefix, "prefix");
+        return Snapshot.iterate(handle.logPrefix(handle.id, prefix, true));
     }
 
     /**
@@ -480,6 +531,15 @@ public final class LogStore extends KeyValueReader {
      */
     public Snapshot snapshot() {
         return new Snapshot(new Native(Native.Kind.SNAPSHOT, handle.logSnapshot(handle.id)));
+    }
+
+    /**
+     * Whether the store is ordered: see {@link LogOptions#ordered}.
+     *
+     * @return true if keys can be read in their order
+     */
+    public boolean isOrdered() {
+        return handle.logIsOrdered(handle.id);
     }
 
     /**

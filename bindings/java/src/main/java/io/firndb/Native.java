@@ -172,6 +172,8 @@ final class Native {
 
     native long logLength(long id);
 
+    native boolean logIsOrdered(long id);
+
     native boolean logRefresh(long id);
 
     native void logPromote(long id);
@@ -187,6 +189,10 @@ final class Native {
     native long logSnapshot(long id);
 
     native long logIterate(long id);
+
+    native long logRange(long id, byte[] from, byte[] to, boolean reverse);
+
+    native long logPrefix(long id, byte[] prefix, boolean reverse);
 
     native long logCompact(long id, double threshold);
 
@@ -221,6 +227,10 @@ final class Native {
             long id, byte[] keys, int keysLength, int[] ends, int from, int count, int[] lengths);
 
     native long snapshotIterate(long id);
+
+    native long snapshotRange(long id, byte[] from, byte[] to, boolean reverse);
+
+    native long snapshotPrefix(long id, byte[] prefix, boolean reverse);
 
     native byte[] iteratorNext(long id, int bytes);
 

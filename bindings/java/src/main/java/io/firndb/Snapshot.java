@@ -2,6 +2,7 @@ package io.firndb;
 
 import java.nio.ByteBuffer;
 import java.time.Instant;
+import java.util.Objects;
 import java.util.stream.Stream;
 
 /**
@@ -70,5 +71,54 @@ public final class Snapshot extends KeyValueReader {
      */
     public Stream<Entry> stream() {
         return iterator().stream();
+    }
+
+    /**
+     * The records whose keys are in a range, in the byte order of the keys. Bytes are
+     * compared as unsigned numbers.
+     *
+     * @param from the first key; {@code null} for the first of all
+     * @param to the key that ends the range and is not part of it; {@code null} for no end
+     * @return an iterator, which stays usable if the snapshot is closed; close it
+     * @throws IllegalArgumentException if the store is not ordered
+     */
+    public EntryIterator range(byte[] from, byte[] to) {
+        return iterate(handle.snapshotRange(handle.id, from, to, false));
+    }
+
+    /**
+     * The records of {@link #range} from the last key to the first.
+     *
+     * @param from the first key of the range, which comes last; {@code null} for the first of all
+     * @param to the key that ends the range and is not part of it; {@code null} for no end
+     * @return an iterator, which stays usable if the snapshot is closed; close it
+     * @throws IllegalArgumentException if the store is not ordered
+     */
+    public EntryIterator reverseRange(byte[] from, byte[] to) {
+        return iterate(handle.snapshotRange(handle.id, from, to, true));
+    }
+
+    /**
+     * The records whose keys begin with some bytes, in the byte order of the keys.
+     *
+     * @param prefix the bytes
+     * @return an iterator, which stays usable if the snapshot is closed; close it
+     * @throws IllegalArgumentException if the store is not ordered
+     */
+    public EntryIterator prefix(byte[] prefix) {
+        Objects.requireNonNull(prefix, "prefix");
+        return iterate(handle.snapshotPrefix(handle.id, prefix, false));
+    }
+
+    /**
+     * The records of {@link #prefix} from the last key to the first.
+     *
+     * @param prefix the bytes
+     * @return an iterator, which stays usable if the snapshot is closed; close it
+     * @throws IllegalArgumentException if the store is not ordered
+     */
+    public EntryIterator reversePrefix(byte[] prefix) {
+        Objects.requireNonNull(prefix, "prefix");
+        return iterate(handle.snapshotPrefix(handle.id, prefix, true));
     }
 }
