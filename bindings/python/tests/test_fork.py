@@ -48,21 +48,6 @@ def in_fork(check) -> str:
     return text
 
 
-def test_a_forked_child_of_an_ordered_store_has_no_ranges(path) -> None:
-    def opened_again():
-        with firndb.LogStore(path, "r") as again:
-            return list(again.range("b"))
-
-    with firndb.LogStore(path, ordered=True) as store:
-        store.update(a="1", b="2")
-        assert in_fork(lambda: store["a"]) == "b'1'"
-        for read in (lambda: list(store), lambda: store.prefix("a"), lambda: store.range()):
-            assert in_fork(read).startswith("InvalidArgumentError: "), read
-        assert "open the store for reading after the fork" in in_fork(lambda: store.range())
-        assert in_fork(opened_again) == "[(b'b', b'2')]"
-        assert list(store.range()) == [(b"a", b"1"), (b"b", b"2")]
-
-
 def test_a_forked_child_reads_and_does_not_write(path) -> None:
     with firndb.LogStore(path) as store:
         store.update(a="1", b="2")
