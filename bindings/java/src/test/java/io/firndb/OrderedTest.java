@@ -99,17 +99,17 @@ class OrderedTest {
                     store.delete(bytes(String.format("%05d", i)));
                 }
                 store.compact(0);
-                List<String> middle = List.copyOf(expected.subMap("2", "7").keySet());
-                assertEquals(middle, keys(early));
-                assertEquals(middle, keys(snapshot.range(bytes("2"), bytes("7"))));
-                List<String> reversed =
-                        List.copyOf(expected.subMap("2", "7").descendingMap().keySet());
-                assertEquals(reversed, keys(snapshot.reverseRange(bytes("2"), bytes("7"))));
+                NavigableMap<String, String> middle = expected.subMap("2", true, "7", false);
+                assertEquals(List.copyOf(middle.keySet()), keys(early));
                 assertEquals(
-                        List.copyOf(expected.subMap("31", "32").keySet()),
-                        keys(snapshot.prefix(bytes("31"))));
+                        List.copyOf(middle.keySet()), keys(snapshot.range(bytes("2"), bytes("7"))));
                 assertEquals(
-                        List.copyOf(expected.subMap("31", "32").descendingMap().keySet()),
+                        List.copyOf(middle.descendingKeySet()),
+                        keys(snapshot.reverseRange(bytes("2"), bytes("7"))));
+                NavigableMap<String, String> some = expected.subMap("31", true, "32", false);
+                assertEquals(List.copyOf(some.keySet()), keys(snapshot.prefix(bytes("31"))));
+                assertEquals(
+                        List.copyOf(some.descendingKeySet()),
                         keys(snapshot.reversePrefix(bytes("31"))));
                 try (EntryIterator records = snapshot.range(null, null)) {
                     expected.forEach((key, value) -> {
