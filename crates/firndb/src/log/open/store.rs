@@ -193,8 +193,8 @@ impl LogStore {
     /// and from then on reads the index and the record of each key. Memory is needed for the keys
     /// that are changed while the iterator exists, as for a [`Snapshot`].
     ///
-    /// Errors: `InvalidArgument` if the store is not ordered. The iterator ends with an error of kind
-    /// `Corrupt` at a damaged record; if the keys of a segment are in no key run, at its beginning.
+    /// Errors: `InvalidArgument` if the store is not ordered. The iterator ends with an error of
+    /// kind `Corrupt` at a damaged record; if its segment has no key run, before all records.
     pub fn range(&self, range: impl Into<KeyRange>) -> Result<Range<'static>> {
         self.snapshot().into_range(range.into())
     }

@@ -191,8 +191,8 @@ impl Sources {
         Ok(sources)
     }
 
-    /// The same for a forked child, with these segments. A thread of the parent may have held a lock
-    /// of a tail at the time of the fork, so the child fills tails of its own.
+    /// The same for a forked child, with these segments. A thread of the parent may have held a
+    /// lock of a tail at the time of the fork, so the child fills tails of its own.
     pub(crate) fn of_child(&self, segments: &[Arc<Segment>]) -> Sources {
         Sources::of(self.runs.clone(), segments)
     }

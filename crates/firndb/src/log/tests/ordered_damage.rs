@@ -362,7 +362,7 @@ fn live_through(free: usize, all_steps: bool) {
         step(&store, n);
     }
     check(&store, &map, &label);
-    if free % 1024 == 0 {
+    if free.is_multiple_of(1024) {
         store.close().unwrap_or_else(|e| panic!("{label}: {e}"));
         store = try_open(&disk, options.clone()).unwrap();
         check(&store, &map, &label);
