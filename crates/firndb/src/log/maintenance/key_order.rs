@@ -85,6 +85,7 @@ fn write_run(shared: &Shared, order: &KeyOrder) -> Result<bool> {
                 order.empty_tails(number..=number);
                 damage = damage.or(Some(e));
             }
+            Err(e) if e.is_disk_full() => return Err(e), // Then there are hardly any puts.
             Err(e) => {
                 // The memory of tails must not grow as long as runs cannot be written.
                 let full = shared.backpressure.full.load(Ordering::Relaxed);

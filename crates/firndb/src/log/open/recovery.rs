@@ -345,11 +345,7 @@ pub(crate) fn load_segments(
             None => {}
         }
     }
-    let is_member = |n: u64| members.iter().any(|&(number, _)| number == n);
-    let segments = chain.files.iter().map(|file| (file.number, segment_file(file.number)));
-    let hints = chain.hints.iter().map(|&number| (number, hint_file(number)));
-    let leftovers = segments.chain(hints).filter(|&(number, _)| !is_member(number));
-    let leftovers: Vec<String> = leftovers.map(|(_, name)| name).collect();
+    let leftovers = leftovers(&chain, members);
     let next_number = next_number(chain.newest_number())?;
     let (last, durable) = (chain.last, chain.durable);
     let head = chain.file(last.0).and_then(|file| file.head.as_ref().ok());
@@ -365,6 +361,15 @@ pub(crate) fn load_segments(
         leftovers,
         dropped_bytes,
     })
+}
+
+/// The names of the segments and hints that are not part of the store.
+fn leftovers(chain: &Chain, members: &[LogPosition]) -> Vec<String> {
+    let is_member = |n: u64| members.iter().any(|&(number, _)| number == n);
+    let segments = chain.files.iter().map(|file| (file.number, segment_file(file.number)));
+    let hints = chain.hints.iter().map(|&number| (number, hint_file(number)));
+    let leftovers = segments.chain(hints).filter(|&(number, _)| !is_member(number));
+    leftovers.map(|(_, name)| name).collect()
 }
 
 /// Number of bytes after the end of the records, up to where there are only zeros.
