@@ -69,6 +69,8 @@ pub struct Options {
     pub(crate) index_bits: u32,
     /// How many times that number may double; tests make it small.
     pub(crate) index_doublings: u32,
+    /// Most pieces of 2 MiB of the index; tests make it small.
+    pub(crate) index_chunks: usize,
     /// Most segments of the store; tests make it small.
     pub(crate) segments_max: usize,
     /// Segments of more than 2^this bytes are aligned; tests make it small.
@@ -104,6 +106,7 @@ impl Default for Options {
             ordered: false,
             index_bits: 13,
             index_doublings: 12,
+            index_chunks: usize::MAX,
             segments_max: 1 << SEGMENT_BITS,
             offset_bits: OFFSET_BITS,
             clock: system_clock,

@@ -28,6 +28,8 @@ pub(crate) const LEVEL_MAX: u32 = if cfg!(firndb_model) { 3 } else { 25 };
 
 /// Chunks of a group, which is listed in one allocation.
 const GROUP: usize = 1024;
+/// Chunks that are listed together.
+type Group = Box<[OnceLock<Words>]>;
 /// Groups: enough for every page that a half of a directory word can name.
 const GROUPS: usize = if cfg!(firndb_model) { 1 } else { (1 << 32) / CHUNK / GROUP };
 
@@ -45,12 +47,15 @@ pub(crate) struct Shape {
     pub(crate) last: u32,
     /// Most bits of a hash that every entry knows: the hints of older versions have 38.
     pub(crate) known: u32,
+    /// Most chunks of pages; tests make it small.
+    pub(crate) chunks: usize,
 }
 
 impl Shape {
     /// The shape of a new index with this first level, which may double `doublings` times.
     pub(crate) fn new(first: u32, doublings: u32) -> Shape {
-        Shape { first, last: (first + doublings.min(12)).min(LEVEL_MAX).max(first), known: 63 }
+        let last = (first + doublings.min(12)).min(LEVEL_MAX).max(first);
+        Shape { first, last, known: 63, chunks: usize::MAX }
     }
 
     /// The shape of an index into which this many entries will be loaded: shards of at most
@@ -70,7 +75,7 @@ pub(crate) struct Pages {
     base: AtomicU64,
     /// The level at which searches began when entries last learned bits of their hashes.
     learned: AtomicU32,
-    groups: Box<[OnceLock<Box<[OnceLock<Words>]>>]>,
+    groups: Box<[OnceLock<Group>]>,
     /// Pages that the writer took from the chunks.
     pub(crate) taken: AtomicU32,
     /// Chunks that were allocated.
@@ -206,7 +211,8 @@ impl Pages {
     }
 
     fn allocate_chunk(&self, number: usize, is_huge: bool) -> Result<(), Full> {
-        let group = self.groups.get(number / GROUP).ok_or(Full)?;
+        let group = self.groups.get(number / GROUP).filter(|_| number < self.shape.chunks);
+        let group = group.ok_or(Full)?;
         let group = group.get_or_init(|| (0..GROUP).map(|_| OnceLock::new()).collect());
         let chunk = &group[number % GROUP];
         if chunk.get().is_none() {

@@ -225,7 +225,7 @@ fn behaves_as_a_map_while_shards_split() {
         let mut model: BTreeMap<u64, Vec<RecordLocation>> = BTreeMap::new();
         for n in 1..45_000u64 {
             let class = (rng.next() % 8000).wrapping_mul(0x0008_3126_E978_D4FE) >> 40 << 40;
-            let hash = class | rng.next() % 4 << 36 | 7;
+            let hash = class | (rng.next() % 4) << 36 | 7;
             let list = model.entry(hash).or_default();
             let (new, slot) =
                 (RecordLocation::new((n % 16_384) as usize, n), index.buffer_slot(hash));
@@ -382,7 +382,7 @@ fn the_largest_shape_has_room_for_2_to_the_36_keys() {
     assert_eq!(default.with_entries(1_000_000_000).first, 20);
     assert_eq!(default.with_entries(1000).first, 13);
     // 2,048 entries on average, and eight standard deviations more.
-    assert!(2048 + 8 * 46 < writer::ENTRIES_LAST - 64);
+    const { assert!(2048 + 8 * 46 < writer::ENTRIES_LAST - 64) };
     // A page is named by 32 bits.
-    assert!((PAGES as u64) << 25 < 1 << 32);
+    const { assert!((PAGES as u64) << 25 < 1 << 32) };
 }

@@ -96,7 +96,8 @@ impl IndexWriter {
     /// Whether there is memory for all entries that may arrive.
     #[inline]
     fn has_pages(&self, index: &Index) -> bool {
-        let last = self.pages.saturating_add(SPARE_PAGES);
+        let more = SPARE_PAGES.saturating_sub(self.free.len() as u32);
+        let last = self.pages.saturating_add(more);
         index.pages.is_allocated(last) || index.pages.allocate(last).is_ok()
     }
 

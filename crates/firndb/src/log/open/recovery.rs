@@ -90,7 +90,8 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     let lock = (!options.read_only).then(|| lock(&disk, dir)).transpose()?;
     let checkpoint = checkpoint_file::open(&*disk, options.access, dir).ok(); // Optional.
     let LogFiles { id, names, chain, known_end } = find_log(&disk, dir, &options)?;
-    let mut loader = Loader::new(id, Shape::new(options.index_bits, options.index_doublings))?;
+    let shape = Shape::new(options.index_bits, options.index_doublings);
+    let mut loader = Loader::new(id, Shape { chunks: options.index_chunks, ..shape })?;
     let is_ordered = check_order(chain.is_ordered, &options, dir)?;
     let members = chain.members()?;
     let mut recovered = load_segments((chain, &members), &disk, dir, &mut loader.table, &options)?;

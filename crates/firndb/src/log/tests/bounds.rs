@@ -4,6 +4,8 @@ use super::{DIR, Rng, open, options};
 use crate::disk::{DiskRef, SimDisk};
 use crate::log::{LogStore, Options};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// 10,000 keys in 26 bits of hash collide as often as 20 million in the default 37.
 #[test]
@@ -15,6 +17,64 @@ fn a_miss_reads_nothing_in_999_of_1000_cases() {
     assert!((10_000..210_000u32).all(|n| store.get(n.to_le_bytes()).unwrap().is_none()));
     let reads = store.stats().false_reads - before;
     assert!((1..=200).contains(&reads), "{reads} of 200,000 misses read a record");
+}
+
+/// Begins with one shard.
+fn open_small(disk: &Arc<SimDisk>, read_only: bool) -> LogStore {
+    let index = Options { index_bits: 0, index_doublings: 8, ..options() };
+    let options = Options { segment_bytes: 1 << 16, read_only, ..index };
+    LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(DIR), options).unwrap()
+}
+
+#[test]
+fn entries_learn_hash_bits_when_a_checkpoint_is_taken() {
+    let store = open_small(&SimDisk::new(), false);
+    let pages = || &store.writable().lookup.index.pages;
+    let misses = || {
+        let before = store.stats().false_reads;
+        assert!(
+            (1 << 30..(1 << 30) + 300_000u32).all(|n| !store.contains(n.to_le_bytes()).unwrap())
+        );
+        store.stats().false_reads - before
+    };
+    for n in 0..66_000u32 {
+        store.put(n.to_le_bytes(), n.to_be_bytes()).unwrap();
+        if n % 1000 == 0 && n < 16_000 {
+            while store.maintain().unwrap() {}
+            assert!(!pages().is_vague(), "entries have learned");
+        }
+    }
+    assert!(pages().is_vague(), "the index doubled without a checkpoint");
+    let before = misses();
+    while store.maintain().unwrap() {}
+    assert!(!pages().is_vague() && store.writable().maintenance.checkpointed.load(Relaxed) > 0);
+    let after = misses();
+    assert!(after < before && after <= 130, "{after} of 300,000 misses, {before} before");
+    for n in 0..66_000u32 {
+        assert_eq!(store.get(n.to_le_bytes()).unwrap().unwrap(), n.to_be_bytes());
+    }
+}
+
+#[test]
+fn a_reader_whose_index_doubled_often_opens_the_store_again() {
+    let disk = SimDisk::new();
+    let store = open_small(&disk, false);
+    let reader = open_small(&disk, true);
+    let first = |reader: &LogStore| reader.shared().lookup.index.pages.shape().first;
+    for n in 0..140_000u32 {
+        store.put(n.to_le_bytes(), n.to_be_bytes()).unwrap();
+        if n % 2000 == 0 {
+            while store.maintain().unwrap() {}
+            assert!(reader.refresh().unwrap());
+            let level = reader.shared().lookup.index.pages.base();
+            assert!(level <= first(&reader) + 6, "level {level}");
+        }
+    }
+    assert!(reader.refresh().unwrap());
+    assert!(first(&reader) > 3, "began anew at level {}", first(&reader));
+    for n in 0..140_000u32 {
+        assert_eq!(reader.get(n.to_le_bytes()).unwrap().unwrap(), n.to_be_bytes());
+    }
 }
 
 #[test]

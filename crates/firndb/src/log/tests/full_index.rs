@@ -135,3 +135,37 @@ fn a_store_whose_shards_cannot_split_again_goes_on() {
         assert!((1000..refused).all(|n| store.contains(n.to_le_bytes()).unwrap()));
     }
 }
+
+#[test]
+fn a_store_without_memory_for_another_key_goes_on() {
+    let disk = SimDisk::new();
+    let open = |disk: &Arc<SimDisk>| {
+        let index = Options { index_bits: 3, index_chunks: 1, ..options() };
+        let options = Options { segment_bytes: 1 << 20, ..index };
+        LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(DIR), options).unwrap()
+    };
+    let store = open(&disk);
+    let refused = (0..).find(|&n| put(&store, n).is_err()).unwrap();
+    assert!(refused > 150_000, "{refused} keys in 2 MiB");
+    let bytes = store.stats().log_bytes;
+    let error = put(&store, refused).unwrap_err();
+    assert!(error.to_string().contains("there is no memory"), "{error}");
+    let batch = Batch::new().put(5u32.to_le_bytes(), b"x").put(refused.to_le_bytes(), b"new");
+    assert!(store.write(&batch).is_err());
+    assert_eq!(store.stats().log_bytes, bytes, "nothing was appended");
+    check(&store, refused);
+    (0..refused).step_by(7).for_each(|n| put(&store, n).unwrap());
+    check(&store, refused);
+    store.close().unwrap();
+    for name in ["nothing", "checkpoint.firn", ".hint"] {
+        let copy = disk.fork();
+        for found in copy.list(Path::new(DIR)).unwrap().iter().filter(|its| its.ends_with(name)) {
+            copy.remove(&Path::new(DIR).join(found)).unwrap();
+        }
+        let store = open(&copy);
+        check(&store, refused);
+        (0..1000u32).for_each(|n| assert!(store.delete(n.to_le_bytes()).unwrap()));
+        assert_eq!(store.len(), u64::from(refused) - 1000);
+        assert!((1000..refused).all(|n| store.contains(n.to_le_bytes()).unwrap()));
+    }
+}
