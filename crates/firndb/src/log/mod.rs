@@ -116,7 +116,8 @@
 //! empty. Memory limits the number of keys, up to 2^36. A store has at most 16,384 segments. Their
 //! length grows with the store up to 8 GiB, which is enough for 64 TiB of records; in a store of
 //! more than 64 GiB records begin at multiples of 2 to 128 bytes. At a limit a write fails before
-//! anything is appended; reading, deleting and opening go on. Times of expiry are milliseconds since 1970-01-01 UTC. Writing needs a local file system.
+//! anything is appended; reading, deleting and opening go on. Times of expiry are milliseconds
+//! since 1970-01-01 UTC. Writing needs a local file system.
 
 // `format/` defines the bytes. `ARCHITECTURE.md` describes put, get, recovery and maintenance.
 

@@ -3,17 +3,17 @@
 use crate::disk::envelope::{Envelope, Kind};
 use crate::disk::{AppendMode, Disk};
 use crate::log::expiry::{Expiry, Lifetime};
-use crate::log::index::slot::{OFFSETS, SEGMENT_BITS};
 use crate::{Error, Result};
 use std::path::Path;
 use std::time::Duration;
 
 /// Bits of an offset. Records begin at any byte of segments of up to this length, 64 MiB, and at
 /// aligned bytes of larger ones.
-const OFFSET_BITS: u32 = 26;
+pub(crate) const OFFSET_BITS: u32 = 26;
+/// Most segments of a store.
+pub(crate) const SEGMENTS_MAX: usize = 1 << 14;
 /// The largest alignment of segments that are created without need, as a power of two.
 const ALIGNMENT_LOG2: u32 = 7;
-const _: () = assert!(1 << OFFSET_BITS == OFFSETS, "offsets fit into the index");
 
 /// How records are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Default for Options {
             index_bits: 13,
             index_doublings: 12,
             index_chunks: usize::MAX,
-            segments_max: 1 << SEGMENT_BITS,
+            segments_max: SEGMENTS_MAX,
             offset_bits: OFFSET_BITS,
             clock: system_clock,
         }

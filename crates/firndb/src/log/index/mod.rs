@@ -15,12 +15,12 @@
 //!
 //! A shard is an open-addressing table whose home positions grow with the hash, so its entries are
 //! sorted by the bits that home positions depend on: a search ends at the first larger one, and the
-//! whole index can be walked in hash order (sorted linear probing: Amble and Knuth, 1974). A slot holds every hash bit that its home
-//! position depends on, so a shard grows by a page without reading a key: the writer copies at most
-//! some two thousand slots, and no put waits longer than that. All shards are made of equal pages
-//! of one arena, so no memory is lost to fragmentation. A directory lists the pages: row `i` has
-//! the `i`-th pages of all shards of a level, so the part in use is a few bytes per shard and stays
-//! in the cache.
+//! whole index can be walked in hash order (sorted linear probing: Amble and Knuth, 1974). A slot
+//! holds every hash bit that its home position depends on, so a shard grows by a page without
+//! reading a key: the writer copies at most some two thousand slots, and no put waits longer than
+//! that. All shards are made of equal pages of one arena, so no memory is lost to fragmentation. A
+//! directory lists the pages: row `i` has the `i`-th pages of all shards of a level, so the part in
+//! use is a few bytes per shard and stays in the cache.
 //!
 //! A shard that has 20 pages does not grow further: it splits into two. *Level* `l` has the 2^l
 //! shards that the highest `l` bits of a hash choose; shard `n` splits into the shards `2n` and
@@ -33,15 +33,15 @@
 //! location of an entry find it by its class and location.
 //!
 //! A search for an absent key reads a wrong record if an entry of its shard agrees in all known
-//! bits. With `E` entries per shard, all of which know 23 bits, that happens in `E` / 2^23 searches:
-//! 1 in 3,850 just before shards split, when `E` is 2,176. A doubling halves the old entries of a
-//! shard and doubles the chance that one of them agrees, so their part stays as it is, and the new
-//! entries add half a shard: after `d` doublings it is (1 + `d` / 2) `E` / 2^23. That would be more
-//! than 1 in 1,000 from the sixth doubling on. So entries learn their bits again
-//! ([`writer::IndexWriter::learn`]) after every second doubling: checkpoints find them in the hints.
-//! An opening starts with shards for all entries, which then know all bits. The last level is at
-//! most 12 beyond the first, so that a class has at least 11 bits of a field, and at most 25: 2^36
-//! keys.
+//! bits. With `E` entries per shard, all of which know 23 bits, that happens in `E` / 2^23
+//! searches: 1 in 3,850 just before shards split, when `E` is 2,176. A doubling halves the old
+//! entries of a shard and doubles the chance that one of them agrees, so their part stays as it is,
+//! and the new entries add half a shard: after `d` doublings it is (1 + `d` / 2) `E` / 2^23. That
+//! would be more than 1 in 1,000 from the sixth doubling on. So entries learn their bits again
+//! ([`writer::IndexWriter::learn`]) after every second doubling: checkpoints find them in the
+//! hints. An opening starts with shards for all entries, which then know all bits. The last level
+//! is at most 12 beyond the first, so that a class has at least 11 bits of a field, and at most 25:
+//! 2^36 keys.
 //!
 //! Readers take no lock and never wait; every word is atomic. The writer changes a shard so that a
 //! search from left to right finds every entry that stays in it: an insertion shifts entries from

@@ -2,7 +2,6 @@
 //! has which page.
 
 use crate::disk::Words;
-use crate::log::index::shard::Shard;
 use crate::log::index::slot::KNOWN_BITS;
 use crate::sync::AtomicU64;
 use std::sync::OnceLock;
@@ -69,6 +68,7 @@ impl Shape {
 /// Pages, and levels of shards.
 pub(crate) struct Pages {
     shape: Shape,
+    width: u32,
     /// Level `l` has 2^l shards.
     levels: [OnceLock<Level>; LEVEL_MAX as usize + 1],
     /// The level at which searches begin. All shards before it are split.
@@ -117,7 +117,8 @@ impl Pages {
         let learned = AtomicU32::new(shape.first);
         let levels = std::array::from_fn(|_| OnceLock::new());
         let base = AtomicU64::new(shape.first.into());
-        let pages = Pages { shape, levels, base, learned, groups, taken, made, reserved };
+        let width = (shape.first + KNOWN_BITS).min(shape.known);
+        let pages = Pages { shape, width, levels, base, learned, groups, taken, made, reserved };
         pages.level(shape.first)?;
         Ok(pages)
     }
@@ -125,32 +126,17 @@ impl Pages {
     /// Number of bits of a hash that every entry knows.
     #[inline]
     pub(crate) fn width(&self) -> u32 {
-        (self.shape.first + KNOWN_BITS).min(self.shape.known)
+        self.width
     }
 
     pub(crate) fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// The shard that has the entries of a hash now.
+    /// A level; `None` if it was not allocated yet.
     #[inline]
-    pub(crate) fn leaf(&self, hash: u64) -> Shard<'_> {
-        let mut number = self.base();
-        loop {
-            let level = self.levels[number as usize].get();
-            let level = level.expect("a level is there before searches come to it");
-            let shard = Shard::load(self, level, number, (hash >> 32 >> (32 - number)) as usize);
-            if !shard.is_split() {
-                return shard;
-            }
-            number += 1;
-        }
-    }
-
-    /// A shard of a level that was allocated.
-    pub(crate) fn shard(&self, level: u32, number: usize) -> Result<Shard<'_>, Full> {
-        let words = self.levels[level as usize].get().ok_or(Full)?;
-        Ok(Shard::load(self, words, level, number))
+    pub(crate) fn level_if_there(&self, number: u32) -> Option<&Level> {
+        self.levels[number as usize].get()
     }
 
     #[inline]
@@ -164,7 +150,7 @@ impl Pages {
     }
 
     /// Whether so many entries know so few bits that they should learn more: see
-    /// [`IndexWriter::learn`](crate::log::index::writer::IndexWriter::learn).
+    /// `IndexWriter::learn`.
     pub(crate) fn is_vague(&self) -> bool {
         self.base() >= self.learned.load(Ordering::Relaxed) + VAGUE
     }

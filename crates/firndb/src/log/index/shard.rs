@@ -1,7 +1,7 @@
 //! A shard of the index: a sorted open-addressing table over pages of slots.
 
 use crate::log::failpoints::Failpoint;
-use crate::log::index::pages::{Level, PAGE, Pages};
+use crate::log::index::pages::{Full, Level, PAGE, Pages};
 use crate::log::index::slot::{
     FIELD_BITS, KNOWN_BITS, RecordLocation, field_of, is_entry, is_prefix,
 };
@@ -27,6 +27,29 @@ pub(crate) struct Shard<'a> {
     /// in the other bits belong to one *class*. Entries of a class have the same home, so that a
     /// search meets those that know few bits and those that know all in one run.
     rest: u64,
+}
+
+impl Pages {
+    /// The shard that has the entries of a hash now.
+    #[inline]
+    pub(crate) fn leaf(&self, hash: u64) -> Shard<'_> {
+        let mut number = self.base();
+        loop {
+            let level = self.level_if_there(number);
+            let level = level.expect("a level is there before searches come to it");
+            let shard = Shard::load(self, level, number, (hash >> 32 >> (32 - number)) as usize);
+            if !shard.is_split() {
+                return shard;
+            }
+            number += 1;
+        }
+    }
+
+    /// A shard of a level that was allocated.
+    pub(crate) fn shard(&self, level: u32, number: usize) -> Result<Shard<'_>, Full> {
+        let words = self.level_if_there(level).ok_or(Full)?;
+        Ok(Shard::load(self, words, level, number))
+    }
 }
 
 impl<'a> Shard<'a> {

@@ -203,7 +203,8 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// Stores a slot's word after all others of its class. `false` if there is no room towards the end.
+    /// Stores a slot's word after all others of its class. `false` if there is no room towards the
+    /// end.
     fn insert_at(&mut self, shard: &Shard, new: u64) -> bool {
         let field = field_of(new);
         let last = shard.last_of_class(field);

@@ -5,8 +5,8 @@ use crate::disk::{AppendMap, AppendMode, Disk, Map, ReadAt};
 use crate::log::format::hint_entries;
 use crate::log::format::record::{Record, parse, parse_checked, record_length};
 use crate::log::format::segment_head::HEADER;
-use crate::log::index::slot::{OFFSETS, RecordLocation};
-use crate::log::options::Access;
+use crate::log::index::slot::{OFFSETS, RecordLocation, SEGMENT_BITS};
+use crate::log::options::{Access, OFFSET_BITS, SEGMENTS_MAX};
 use crate::log::segments::counter::subtract;
 use crate::log::segments::hint_file::Hint;
 use crate::log::segments::segment_table::SegmentTable;
@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 const _: () = assert!(hint_entries::OFFSETS == OFFSETS, "offsets in hints fit into the index");
+const _: () = assert!(1 << OFFSET_BITS == OFFSETS && SEGMENTS_MAX == 1 << SEGMENT_BITS);
 
 /// Smallest segment that is created without need, if the options allow, in a store of more than
 /// this many bytes.

@@ -3,8 +3,8 @@
 //! `tests/golden/v1/log/` holds the directory of a store: segments, hints, a checkpoint and the end
 //! of the log. `tests/golden/v2/log/` is the same store with 48 instead of 38 bits of each hash in
 //! its hints. One test reads both; another writes the store again and compares it with the newest
-//! one byte by byte, so that no change of the format goes unnoticed. New golden files are written by `cargo test -p firndb
-//! --lib log::tests::golden -- --ignored`.
+//! one byte by byte, so that no change of the format goes unnoticed. New golden files are made with
+//! `cargo test -p firndb --lib log::tests::golden -- --ignored`.
 
 use super::options;
 use crate::log::failpoints::active;

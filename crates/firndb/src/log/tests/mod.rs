@@ -55,11 +55,14 @@ pub(crate) type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 thread_local! {
     /// How the stores of this thread read records.
     static ACCESS: Cell<Access> = const { Cell::new(Access::Map) };
+    /// Segments of more than 2^this bytes are aligned.
+    static OFFSET_BITS: Cell<u32> = const { Cell::new(crate::log::options::OFFSET_BITS) };
 }
 
-/// Sets how the stores of this thread read records, by a number.
+/// Sets how the stores of this thread read records, and whether records are aligned, by a number.
 fn choose_access(n: u64) {
     ACCESS.set(if n % 3 == 1 { Access::Buffered } else { Access::Map });
+    OFFSET_BITS.set(if n % 3 == 2 { 10 } else { crate::log::options::OFFSET_BITS });
 }
 
 /// Options of a store so small that everything happens in it.
@@ -69,6 +72,7 @@ pub(crate) fn options() -> Options {
         background: false,
         index_bits: 2,
         access: ACCESS.get(),
+        offset_bits: OFFSET_BITS.get(),
         ..Options::default()
     }
 }

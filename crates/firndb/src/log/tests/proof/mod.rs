@@ -29,7 +29,7 @@ mod oracle;
 mod work;
 mod workloads;
 
-use super::{ACCESS, choose_access};
+use super::{ACCESS, OFFSET_BITS, choose_access};
 use crate::log::Options;
 use crate::log::failpoints::active;
 use crate::testing::Rng;
@@ -56,6 +56,7 @@ fn options() -> Options {
         background: false,
         index_bits: 2,
         access: ACCESS.get(),
+        offset_bits: OFFSET_BITS.get(),
         clock: now,
         ..Options::default()
     }
