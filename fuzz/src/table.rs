@@ -41,6 +41,14 @@ pub fn run(data: &[u8]) {
     }
     let _ = table.get_many(&keys);
     let _: firndb::Result<()> = table.read_many(&keys, |_, _| Ok(()));
+    for key in keys.iter().take(KEYS / 4) {
+        // Errors unless the table is in key order.
+        let ranges = [table.range(&key[..]..), table.range(..&key[..]), table.prefix(key)];
+        for range in ranges.into_iter().flatten() {
+            let range = if rng.one_in(2) { range.reversed() } else { range };
+            let _ = range.take(500).filter(|record| record.is_err()).count();
+        }
+    }
     let _ = table.iter().take(2_000).filter(|record| record.is_err()).count();
     let _ = (table.metadata(), table.value_schema(), table.stats(), table.len());
     if rng.one_in(2) {

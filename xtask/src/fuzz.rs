@@ -18,7 +18,7 @@ const TARGETS: [(&str, &[(&str, &str)]); 15] = [
     ("request", &[]),
     ("partition", &[("", ".part.firn"), ("index/collection", ".part.firn")]),
     ("set", &[("", "2.firn"), ("index/collection", "3.firn")]),
-    ("table", &[("", ".table")]),
+    ("table", &[("", ".table"), ("../v2", ".table")]),
     ("segment", &[("log", ".log"), ("index/log", ".log")]),
     ("hint", &[("log", ".hint"), ("log", ".firn"), ("index/log", ".hint")]),
     ("manifest", &[("", ".json")]),

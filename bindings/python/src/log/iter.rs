@@ -35,6 +35,19 @@ pub enum Records {
     InOrder(Range<'static>),
 }
 
+impl Records {
+    /// Passes the next record to `read`. `None` at the end.
+    pub fn next_with<T>(
+        &mut self,
+        read: impl FnMut(&[u8], &[u8]) -> T,
+    ) -> Option<firndb::Result<T>> {
+        match self {
+            Records::InLog(records) => records.next_with(read),
+            Records::InOrder(records) => records.next_with(read),
+        }
+    }
+}
+
 struct State {
     records: Records,
     ready: VecDeque<(Vec<u8>, Vec<u8>)>,
@@ -102,11 +115,7 @@ impl State {
                 bytes += key.len() + value.len();
                 ready.push_back((key.to_vec(), value));
             };
-            let read = match &mut self.records {
-                Records::InLog(records) => records.next_with(take),
-                Records::InOrder(records) => records.next_with(take),
-            };
-            match read {
+            match self.records.next_with(take) {
                 Some(read) => read?,
                 None => break,
             }

@@ -3,7 +3,7 @@
 pub mod admin;
 pub mod batch;
 pub mod iter;
-mod options;
+pub mod options;
 mod pairs;
 pub mod snapshot;
 pub mod store;

@@ -99,15 +99,15 @@ impl Snapshot {
     }
 
     fn __iter__(&self) -> Result<RecordIter> {
-        self.records(Part::Keys)
+        self.parts(Part::Keys)
     }
 
     fn _iter_values(&self) -> Result<RecordIter> {
-        self.records(Part::Values)
+        self.parts(Part::Values)
     }
 
     fn _iter_items(&self) -> Result<RecordIter> {
-        self.records(Part::Items)
+        self.parts(Part::Items)
     }
 
     /// The items whose keys are not before `start` and before `end`, in the order of the keys: see
@@ -185,12 +185,16 @@ impl Snapshot {
         self.view.with(|view| Ok(view.iter_shared()))
     }
 
-    fn records(&self, part: Part) -> Result<RecordIter> {
-        let records = match self.view.with(|view| Ok(view.is_ordered()))? {
-            true => Records::InOrder(self.view.get()?.range_shared(KeyRange::from(..))?),
-            false => Records::InLog(self.iter()?),
-        };
-        Ok(RecordIter::new(records, part, self.form))
+    /// The records, in the order of the keys if the store is ordered.
+    pub fn records(&self) -> Result<Records> {
+        match self.view.with(|view| Ok(view.is_ordered()))? {
+            true => Ok(Records::InOrder(self.view.get()?.range_shared(KeyRange::from(..))?)),
+            false => Ok(Records::InLog(self.iter()?)),
+        }
+    }
+
+    fn parts(&self, part: Part) -> Result<RecordIter> {
+        Ok(RecordIter::new(self.records()?, part, self.form))
     }
 
     /// The items of a range, in the order of their keys.

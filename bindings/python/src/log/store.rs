@@ -183,15 +183,15 @@ impl LogStore {
     }
 
     fn __iter__(&self, py: Python<'_>) -> Result<RecordIter> {
-        self.records(py, Part::Keys)
+        self.parts(py, Part::Keys)
     }
 
     fn _iter_values(&self, py: Python<'_>) -> Result<RecordIter> {
-        self.records(py, Part::Values)
+        self.parts(py, Part::Values)
     }
 
     fn _iter_items(&self, py: Python<'_>) -> Result<RecordIter> {
-        self.records(py, Part::Items)
+        self.parts(py, Part::Items)
     }
 
     /// The items whose keys are not before `start` and before `end`, in the order of the keys, as
@@ -717,13 +717,17 @@ impl LogStore {
         detached(py, || Ok(store.iter()))
     }
 
-    fn records(&self, py: Python<'_>, part: Part) -> Result<RecordIter> {
-        if self.store.with(|store| Ok(store.is_ordered()))? {
-            let store = self.store.get()?;
-            let records = detached(py, || store.range(..))?;
-            return Ok(RecordIter::new(Records::InOrder(records), part, self.form));
+    /// The records as they are now, in the order of the keys if the store is ordered.
+    pub fn records(&self, py: Python<'_>) -> Result<Records> {
+        if !self.store.with(|store| Ok(store.is_ordered()))? {
+            return Ok(Records::InLog(self.iter(py)?));
         }
-        Ok(RecordIter::new(Records::InLog(self.iter(py)?), part, self.form))
+        let store = self.store.get()?;
+        Ok(Records::InOrder(detached(py, || store.range(..))?))
+    }
+
+    fn parts(&self, py: Python<'_>, part: Part) -> Result<RecordIter> {
+        Ok(RecordIter::new(self.records(py)?, part, self.form))
     }
 
     /// The items of a range, in the order of their keys.

@@ -10,7 +10,7 @@ use firndb::table::Table;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::collections::VecDeque;
-use std::ops::Bound;
+use std::ops;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Records that are read at a time, without the GIL. A page ends after 16 MiB.
@@ -89,7 +89,7 @@ impl RangePages {
             }
             count += 1;
         }
-        let (last, open) = (Bound::Excluded(last), Bound::Unbounded::<Vec<u8>>);
+        let (last, open) = (ops::Bound::Excluded(last), ops::Bound::Unbounded::<Vec<u8>>);
         let unread = match self.is_reversed {
             false => KeyRange::new(last, open),
             true => KeyRange::new(open, last),

@@ -5,12 +5,13 @@ use crate::build::run::{Reporters, interruptible};
 use crate::bytes::to_bytes;
 use crate::error::Result;
 use crate::gil::detached;
+use crate::log::iter::Records;
 use crate::log::snapshot::Snapshot;
 use crate::log::store::LogStore;
 use crate::table::build::{Build, Report};
 use crate::table::handle::TableRef;
 use crate::table::sink::Sink;
-use firndb::{Error, ErrorKind, log};
+use firndb::{Error, ErrorKind};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -63,24 +64,22 @@ pub fn from_table(
     Ok(Report { built: build.finish(sink)?, rows, bad_rows, absent: Vec::new() })
 }
 
-/// The records of a log store or a snapshot, and their number if it is known.
-pub fn log_records(
-    py: Python<'_>,
-    source: &Bound<'_, PyAny>,
-) -> Result<(log::Iter<'static>, Option<u64>)> {
+/// The records of a log store or a snapshot, and their number if it is known. In the order of the
+/// keys, if possible: a table in that order is built in one pass.
+pub fn log_records(py: Python<'_>, source: &Bound<'_, PyAny>) -> Result<(Records, Option<u64>)> {
     if let Ok(store) = source.cast::<LogStore>() {
         let store = store.get();
         let len = store.handle().with(|store| Ok(store.len()))?;
-        return Ok((store.iter(py)?, Some(len)));
+        return Ok((store.records(py)?, Some(len)));
     }
     let snapshot = source.cast::<Snapshot>().map_err(PyErr::from)?;
-    Ok((snapshot.get().iter()?, None))
+    Ok((snapshot.get().records()?, None))
 }
 
 /// Copies the records of a log store that have not expired.
 pub fn from_log(
     build: &Build<'_>,
-    mut records: log::Iter<'static>,
+    mut records: Records,
     len: Option<u64>,
     mut bad_rows: BadRows,
 ) -> firndb::Result<Report> {

@@ -48,13 +48,13 @@ impl Compression {
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Order {
-    /// By a hash of the key: the fastest gets, and less than a byte of memory per block.
+    /// By a hash of the key: the fastest gets, and about 3 bytes of memory per block.
     #[default]
     Hash,
     /// By the bytes of the key: [`Table::range`](crate::table::Table::range) and
     /// [`Table::prefix`](crate::table::Table::prefix) work, and iterations go in key order. Gets
-    /// still read one block. An open table takes 5 to 15 bytes of memory per block. Releases before
-    /// this one cannot read the file.
+    /// still read one block. An open table takes 5 to 10 bytes of memory per block, more if keys
+    /// have long common beginnings.
     Key,
 }
 

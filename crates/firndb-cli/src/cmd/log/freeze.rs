@@ -54,9 +54,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         records += 1;
         expiring += u64::from(expiry.millis().is_some());
         bar.inc((key.len() + value.len()) as u64);
-        if records.is_multiple_of(1 << 10) {
-            interrupt::check()?;
-        }
+        interrupt::check()?;
         if records.is_multiple_of(1 << 14) {
             bar.set_message(format!("{} records", thousands(records)));
         }

@@ -26,7 +26,7 @@ pub struct Layout {
     #[arg(long, default_value = "4K", value_name = "SIZE", value_parser = parse_bytes)]
     block_size: usize,
     /// Memory for records during the build, at least 16M; more records go through a temporary file.
-    /// A long value takes up to five times its length beyond that.
+    /// A long value takes up to five times its length beyond that, in key order seven times.
     #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = parse_size)]
     memory: usize,
     /// Directory of that temporary file, instead of the table's.

@@ -21,7 +21,7 @@ pub struct Args {
     source: Source,
     #[command(flatten)]
     wanted: KeysWanted,
-    /// The bounds of keys are in hexadecimal digits.
+    /// --prefix, --from and --to are in hexadecimal digits.
     #[arg(long)]
     hex: bool,
     /// Maximum number of records printed.
@@ -72,14 +72,25 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         keys_only: args.keys_only,
         exact: false,
     };
-    if args.wanted.is_all() {
-        return print(&table, &shown, options, args.limit);
+    print(&table, &shown, options, (&args.wanted, args.hex), args.limit)
+}
+
+/// Prints the first of the wanted records, whose bounds are hexadecimal digits if `hex` is set.
+pub fn print(
+    table: &Table,
+    shown: &Shown,
+    options: Options,
+    (wanted, hex): (&KeysWanted, bool),
+    limit: Option<u64>,
+) -> Result<()> {
+    if wanted.is_all() {
+        return print_all(table, shown, options, limit);
     }
-    let mut range = table.range(args.wanted.range(args.hex)?)?;
-    if args.wanted.reverse {
+    let mut range = table.range(wanted.range(hex)?)?;
+    if wanted.reverse {
         range = range.reversed();
     }
-    print_range(range, &shown, options, args.limit)
+    print_range(range, shown, options, limit)
 }
 
 /// Prints the first records of a range.
@@ -98,7 +109,7 @@ fn print_range(
 }
 
 /// Prints the first records.
-pub fn print(table: &Table, shown: &Shown, options: Options, limit: Option<u64>) -> Result<()> {
+fn print_all(table: &Table, shown: &Shown, options: Options, limit: Option<u64>) -> Result<()> {
     let mut writer = RecordsOf::new(Out::new(), STDOUT.as_ref(), options, shown)?;
     let mut left = limit.unwrap_or(u64::MAX);
     let mut failed = Ok(());
