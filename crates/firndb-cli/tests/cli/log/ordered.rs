@@ -59,6 +59,21 @@ fn lines_are_loaded_into_an_ordered_store() {
     sandbox.firn("log verify s").ok();
     sandbox.firn("log compact s --threshold 0").ok();
     assert_eq!(keys(&sandbox, "log list s"), found);
-    sandbox.firn("log backup s copy").ok();
-    assert_eq!(keys(&sandbox, "log list copy"), found);
+    // Every copy of the store is ordered.
+    for copy in [
+        "log backup s -o backup",
+        "log restore backup -o restored",
+        "log repair s -o repaired",
+        "log export s -o s.jsonl",
+        "log load loaded s.jsonl --ordered",
+        "log freeze s -o s.firn --order key",
+    ] {
+        sandbox.firn(copy).ok();
+    }
+    let reversed: Vec<String> = found.iter().rev().cloned().collect();
+    for copy in ["log list backup", "log list restored", "log list repaired", "log list loaded"] {
+        assert_eq!(keys(&sandbox, &format!("{copy} --reverse")), reversed, "{copy}");
+    }
+    assert_eq!(keys(&sandbox, "table scan s.firn --reverse --keys-only"), reversed);
+    assert_eq!(sandbox.firn("log stats restored --json").ok().json()[0]["ordered"], true);
 }

@@ -29,8 +29,8 @@ const NEXT: HeaderName = HeaderName::from_static("firndb-next");
 const PAGE: usize = 1000;
 /// A page in the order of keys ends when it has this many bytes.
 const PAGE_BYTES: usize = 16 << 20;
-/// Records of such a page between two looks at the deadline.
-const BETWEEN_CHECKS: usize = 256;
+/// Steps of such a scan between two looks at the deadline.
+const BETWEEN_CHECKS: usize = 64;
 
 const POSITION_BITS: u32 = 63;
 const SHARD_BITS: u32 = 20;
@@ -157,7 +157,7 @@ impl Page {
             records = records.reversed();
         }
         self.read_in_order(&Shown::bytes(), deadline, |read| {
-            records.next_entry_with(|record| read(&Row::of_log(&record)))
+            records.step_with(|record| read(&Row::of_log(&record)))
         })
     }
 
@@ -173,39 +173,49 @@ impl Page {
             records = records.reversed();
         }
         self.read_in_order(shown, deadline, |read| {
-            records.next_with(|key, value| read(&Row { key, value: Some(value), meta: None }))
+            records.next_with(|key, value| {
+                read(&Row { key, value: Some(value), meta: None });
+                Some(())
+            })
         })
     }
 
-    /// A page of the records that `next` passes to the function that it is given, one per call.
+    /// A page of the records that `step` passes to the function that it is given, at most one per
+    /// call.
     fn read_in_order(
         &self,
         shown: &Shown,
         deadline: &Deadline,
-        mut next: impl FnMut(&mut dyn FnMut(&Row<'_>)) -> Option<firndb::Result<()>>,
+        mut step: impl FnMut(&mut dyn FnMut(&Row<'_>)) -> Option<firndb::Result<Option<()>>>,
     ) -> Result<Output, Problem> {
         let (mut rows, mut result) = (self.rows(shown), Ok(()));
         let (mut count, mut bytes, mut last) = (0, 0, Vec::new());
-        while count < self.limit && bytes < PAGE_BYTES {
-            if count % BETWEEN_CHECKS == 0 {
+        for steps in 0.. {
+            if steps % BETWEEN_CHECKS == 0 {
                 deadline.check()?;
             }
-            let read = next(&mut |row| {
+            let is_full = count == self.limit || bytes >= PAGE_BYTES;
+            let read = step(&mut |row| {
+                if is_full {
+                    return;
+                }
                 bytes += row.key.len() + row.value.map_or(0, <[u8]>::len);
                 last.clear();
                 last.extend_from_slice(row.key);
                 let row = Row { value: row.value.filter(|_| self.ask.values), ..*row };
                 result = rows.push_record(&row);
             });
-            match read {
-                None => return Ok(self.finish(rows, None)),
-                Some(read) => read?,
+            match read.transpose()? {
+                None => break,
+                Some(None) => {}
+                Some(Some(())) if is_full => {
+                    return Ok(self.finish(rows, Some(Cursor::Keys(Some(last)))));
+                }
+                Some(Some(())) => count += 1,
             }
             std::mem::replace(&mut result, Ok(()))?;
-            count += 1;
         }
-        let is_more = next(&mut |_| ()).transpose()?.is_some();
-        Ok(self.finish(rows, is_more.then_some(Cursor::Keys(Some(last)))))
+        Ok(self.finish(rows, None))
     }
 }
 

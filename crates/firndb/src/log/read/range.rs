@@ -18,6 +18,8 @@ use std::sync::Arc;
 /// Entries of the first batch. Later ones have up to [`BATCH_MAX`].
 const BATCH_MIN: usize = 8;
 const BATCH_MAX: usize = 64;
+/// Entries that are examined for a batch, most of which may be of removed segments.
+const STEP_MAX: usize = 4096;
 
 impl Snapshot {
     /// Whether the store is ordered.
@@ -118,29 +120,32 @@ impl<'a> Range<'a> {
         mut read: impl FnMut(Entry<'_>) -> T,
     ) -> Option<Result<T>> {
         loop {
-            if self.next == self.batch.len() {
-                if self.is_over {
-                    return None;
-                }
-                if let Err(error) = self.fill() {
-                    self.is_over = true;
-                    self.batch.truncate(self.next);
-                    return Some(Err(error));
-                }
-                continue;
-            }
-            let location = self.batch[self.next];
-            self.next += 1;
-            match self.read(location, &mut read) {
-                Ok(None) => {}
-                Ok(Some(read)) => return Some(Ok(read)),
-                Err(error) => {
-                    self.is_over = true;
-                    self.batch.truncate(self.next);
-                    return Some(Err(error));
-                }
+            if let Some(read) = self.step_with(&mut read)?.transpose() {
+                return Some(read);
             }
         }
+    }
+
+    /// One step of [`Range::next_entry_with`], which examines at most some thousand entries:
+    /// `Some(Ok(None))` if none of them is shown. Between two records there may be any number of
+    /// replaced and expired ones, so a program with a deadline looks at it between steps.
+    pub fn step_with<T>(
+        &mut self,
+        mut read: impl FnMut(Entry<'_>) -> T,
+    ) -> Option<Result<Option<T>>> {
+        let step = match self.batch.get(self.next) {
+            Some(&location) => {
+                self.next += 1;
+                self.read(location, &mut read)
+            }
+            None if self.is_over => return None,
+            None => self.fill().map(|()| None),
+        };
+        if step.is_err() {
+            self.is_over = true;
+            self.batch.truncate(self.next);
+        }
+        Some(step)
     }
 
     /// Reads a record of the batch; `None` if it had expired.
@@ -189,7 +194,10 @@ impl<'a> Range<'a> {
         let lookup = &snapshot.shared.lookup;
         let mut found = [(0, RecordLocation::from_bits(0)); BATCH_MAX];
         let mut count = 0;
-        while count < self.size {
+        for _ in 0..STEP_MAX {
+            if count == self.size {
+                break;
+            }
             let is_within = |key: &[u8]| match self.direction {
                 Direction::Forward => self.range.is_before_end(key),
                 Direction::Reverse => self.range.is_after_start(key),

@@ -417,3 +417,32 @@ fn expired_records_count_until_they_are_removed() {
     store.verify().unwrap();
     assert_eq!(store.len(), there);
 }
+
+/// A caller can stop between two records that are shown, however many are not.
+#[test]
+fn a_step_of_a_range_examines_few_records() {
+    let options = Options { ordered: true, ..options() };
+    let disk = SimDisk::new() as DiskRef;
+    let store = LogStore::open_on(disk, Path::new(DIR), options).unwrap();
+    for n in 0..1000 {
+        store.put_with(format!("{n:04}"), "expired", ttl(1)).unwrap();
+    }
+    store.put("shown", "").unwrap();
+    NOW.set(START + 10);
+    let mut range = store.range(..).unwrap();
+    let mut steps: u64 = 0;
+    let found = loop {
+        let before = range.expired();
+        let step = range.step_with(|entry| entry.key.to_vec()).unwrap().unwrap();
+        assert!(range.expired() - before <= 64);
+        steps += 1;
+        if let Some(found) = step {
+            break found;
+        }
+    };
+    assert_eq!((&found[..], range.expired()), (&b"shown"[..], 1000));
+    assert!(steps > 10, "{steps}");
+    assert!(range.step_with(|_| ()).is_none());
+    assert_eq!(store.range(..).unwrap().map(Result::unwrap).count(), 1);
+    NOW.set(START);
+}
