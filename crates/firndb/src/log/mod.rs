@@ -104,7 +104,7 @@
 //! | memory | about 10 bytes per key of any length in a large store, 17 MB for a million keys |
 //! | disk | live bytes / (1 - [`Options::compaction_threshold`]), plus two segments |
 //! | order: disk | the keys once more, about 19 bytes per key of 16 bytes |
-//! | order: memory | 16 bytes per record of the segments that are not sealed |
+//! | order: memory | 16 bytes per record of the segments that have no key run yet |
 //! | opening | reads a checkpoint, and replays at most [`Options::checkpoint_bytes`] of log |
 //!
 //! While a snapshot or an iterator exists, segments that it needs stay on disk. [`LogStore::stats`]

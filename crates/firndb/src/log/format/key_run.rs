@@ -77,6 +77,11 @@ impl KeyRunMeta {
     }
 }
 
+/// Section 4.
+pub(crate) fn encode_owner(store: u64) -> [u8; 8] {
+    store.to_le_bytes()
+}
+
 /// Collects section 2.
 #[derive(Default)]
 pub(crate) struct FenceWriter {
@@ -187,6 +192,7 @@ mod tests {
             2, 0, 0, 0, 0, 0, 0, 0,         // blocks
         ];
         assert_eq!(meta.encode(), expected);
+        assert_eq!(encode_owner(meta.store), expected[..8]);
         assert_eq!(KeyRunMeta::decode(&expected).unwrap(), meta);
         for length in 0..expected.len() {
             assert!(KeyRunMeta::decode(&expected[..length]).is_err(), "{length} bytes");

@@ -4,7 +4,9 @@ use crate::bytes::int::u64_at;
 use crate::disk::envelope::{Envelope, EnvelopeWriter, Kind, kind_in_header};
 use crate::disk::{Append, Disk, ReadAt};
 use crate::log::format::key_block::{Block, BlockWriter, Group};
-use crate::log::format::key_run::{BLOCKS, FENCES, FenceWriter, Fences, KeyRunMeta, META, OWNER};
+use crate::log::format::key_run::{
+    BLOCKS, FENCES, FenceWriter, Fences, KeyRunMeta, META, OWNER, encode_owner,
+};
 use crate::log::format::names::key_run_file;
 use crate::log::options::Access;
 use crate::log::segments::key_source::{Direction, KeyEntry, KeySource, Place};
@@ -51,7 +53,7 @@ impl<'a> KeyRunWriter<'a> {
         (first, last): (u64, u64),
     ) -> Result<KeyRunWriter<'a>> {
         let mut out = EnvelopeWriter::new(out, Kind::LogKeyRun)?;
-        out.section(OWNER, &store.to_le_bytes())?;
+        out.section(OWNER, &encode_owner(store))?;
         out.begin(BLOCKS, true)?;
         Ok(KeyRunWriter {
             out,
