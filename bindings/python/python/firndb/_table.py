@@ -104,9 +104,9 @@ class Table(_native.Table, ArrowExport, Mapping[Any, Any]):
     """A table: keys and values in one file that never changes. `build_table` builds one.
 
     A table is a `Mapping` of `bytes` to `bytes`. Keys may be given as `str`, which stands for its
-    UTF-8 bytes. It is also a source of Arrow data: pyarrow, pandas, polars and duckdb read it. If it
-    was built with `order="key"`, `range` and `prefix` read keys in their order, and iterations go in
-    that order.
+    UTF-8 bytes. It is also a source of Arrow data: pyarrow, pandas, polars and duckdb read it.
+    With `order="key"` of `build_table`, `range` and `prefix` read keys in their order, and
+    iterations go in that order.
 
     Args:
         path: the file.

@@ -34,8 +34,8 @@ pub struct Built {
 }
 
 impl AnyBuilder {
-    /// Starts the build of the table `path`, whose values have this schema. Callers that add records
-    /// have to poll [`interrupt::check`].
+    /// Starts the build of the table `path`, whose values have this schema. While they add records,
+    /// callers have to poll [`interrupt::check`], or a flag that a signal sets.
     pub fn create(
         path: &Path,
         layout: &Layout,
