@@ -262,7 +262,7 @@ fn pages_are_asked_for_with_parameters() {
     assert_eq!(last["records"][0]["key_hex"], "ffff");
     let next = last["next"].as_str().unwrap();
     assert_eq!(found(&format!("reverse=true&limit=1&cursor={next}"))[0]["key_hex"], "ff00");
-    assert_eq!(found("from=b&to=a"), [json!(0); 0]);
+    assert!(found("from=b&to=a").is_empty());
     let response = server.client.head(server.url("/v1/logs/log:scan?prefix=a")).send().unwrap();
     assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(response.headers()["allow"], "GET, POST");
