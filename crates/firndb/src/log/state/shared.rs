@@ -183,7 +183,7 @@ impl Shared {
         let each = size / ready.len().max(1) as u64;
         let excess = size.saturating_sub(largest) / each.max(1);
         let next = self.capacity_for(ready.len());
-        let is_crowded = all > self.options.segments_max / 2;
+        let is_crowded = all > self.options.segments_max / 8 * 7;
         self.backpressure.measure(is_crowded, next, if is_limited { 0 } else { excess });
     }
 }
