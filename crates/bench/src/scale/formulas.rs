@@ -12,6 +12,9 @@ const SEGMENT: f64 = (64 << 20) as f64;
 const SEGMENT_LEAST: f64 = (1 << 20) as f64;
 /// A segment takes this share of the store, until it has its largest size.
 const SEGMENT_SHARE: f64 = 192.0;
+/// Beyond 64 GiB it takes this share, up to 8 GiB.
+const SEGMENT_SHARE_LARGE: f64 = 1024.0;
+const SEGMENT_MAX: f64 = 8.0 * (1 << 30) as f64;
 /// Segments of space besides the records: the active and the next one, and the reserve of three.
 const SPARE: f64 = 5.0;
 /// Bits of a hash in a hint.
@@ -35,13 +38,26 @@ impl Shape {
 
     /// Bytes of a segment.
     pub fn segment(&self) -> f64 {
-        (self.keys as f64 * self.record() / SEGMENT_SHARE).clamp(SEGMENT_LEAST, SEGMENT)
+        let all = self.keys as f64 * self.record();
+        let largest = (all / SEGMENT_SHARE_LARGE).clamp(SEGMENT, SEGMENT_MAX);
+        (all / SEGMENT_SHARE).clamp(SEGMENT_LEAST, largest)
+    }
+
+    /// Records begin at multiples of this in a segment.
+    fn alignment(&self) -> f64 {
+        (self.segment() / SEGMENT).log2().ceil().max(0.0).exp2()
+    }
+
+    /// Bytes of a record with its padding.
+    fn padded(&self) -> f64 {
+        (self.record() / self.alignment()).ceil() * self.alignment()
     }
 
     /// Bytes of a record in the hint of its segment: Elias-Fano code of the hash bits, and the
     /// offset.
     pub fn hint(&self) -> f64 {
-        let (records, offset) = (self.segment() / self.record(), self.segment().log2().ceil());
+        let records = self.segment() / self.padded();
+        let offset = (self.segment() / self.alignment()).log2().ceil();
         (HASH_BITS - records.log2().floor() + 2.0 + offset) / 8.0
     }
 
@@ -53,7 +69,7 @@ impl Shape {
     /// Bytes of disk: records, hints, a bit per record in the checkpoint, and spare segments.
     pub fn disk(&self) -> f64 {
         let spare = SPARE * self.segment();
-        self.keys as f64 * (self.record() + self.hint() + 1.0 / 8.0) + spare
+        self.keys as f64 * (self.padded() + self.hint() + 1.0 / 8.0) + spare
     }
 }
 
