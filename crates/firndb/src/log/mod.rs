@@ -105,7 +105,7 @@
 //! | disk | live bytes / (1 - [`Options::compaction_threshold`]), plus two segments |
 //! | order: disk | the keys once more, about 19 bytes per key of 16 bytes |
 //! | order: memory | 16 bytes per record of the segments that have no key run yet |
-//! | opening | reads a checkpoint, and replays at most [`Options::checkpoint_bytes`] of log |
+//! | opening | reads a checkpoint, and replays at most [`Options::checkpoint_bytes`] of log, or the last few segments of a store of more than 64 GiB |
 //!
 //! While a snapshot or an iterator exists, segments that it needs stay on disk. [`LogStore::stats`]
 //! reports sizes and counts.

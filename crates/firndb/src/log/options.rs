@@ -25,7 +25,7 @@ pub enum Access {
     Map,
     /// With `pread`: if the disk fails, the call that reads returns an error. A get takes a
     /// microsecond more, the store keeps one file open per segment (mind `ulimit -n`) and its hints
-    /// in memory, about 6 bytes per record in the log. Each refresh of a store that is open for
+    /// in memory, about 7 bytes per record in the log. Each refresh of a store that is open for
     /// reading only opens it again.
     Buffered,
 }
@@ -150,10 +150,10 @@ impl Options {
         self
     }
 
-    /// Largest size of a segment file in bytes, 4 KiB to 8 GiB. A larger record gets a segment of
-    /// its own. Small stores use smaller segments. A store of more than 64 GiB uses segments of up
-    /// to a 1,024th of its live bytes, if that is more, because the number of segments is limited.
-    /// Default: 64 MiB.
+    /// Size of the largest segment files in a store of up to 64 GiB or 4,096 of them, in bytes, 4
+    /// KiB to 8 GiB. A larger record gets a segment of its own. Small stores use smaller segments.
+    /// In larger stores segments grow to a 1,024th of the live bytes, if that is more, up to 8 GiB,
+    /// because the number of segments is limited. Default: 64 MiB.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Options {
         self.segment_bytes = bytes;
@@ -218,7 +218,7 @@ impl Options {
         self
     }
 
-    /// Largest segment that is created without need.
+    /// Largest segment that is created unless a record or batch needs a larger one.
     fn segment_max(&self) -> u64 {
         1 << (self.offset_bits + ALIGNMENT_LOG2)
     }
@@ -236,12 +236,13 @@ impl Options {
         self.segments_max / 16
     }
 
-    /// Largest segment of a store of this many live bytes that is created without need. Where
-    /// [`Options::segment_bytes`] would let the store have more segments than it can, they are a
-    /// 1,024th of it.
+    /// Largest segment that is created in a store of this many live bytes, unless a record or batch
+    /// needs a larger one. Where [`Options::segment_bytes`] would let the store have more segments
+    /// than it can, they are a 1,024th of it.
     pub(crate) fn largest_segment(&self, live: u64) -> u64 {
         let share = live / self.segments_per_step() as u64;
-        if share <= 1 << self.offset_bits {
+        let are_few = live / self.segment_bytes < self.segments_max as u64 / 4;
+        if share <= 1 << self.offset_bits && are_few {
             return self.segment_bytes;
         }
         share.min(self.segment_max()).max(self.segment_bytes)

@@ -60,7 +60,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         }
         builder.add(key, value)
     };
-    let expired = for_each(&snapshot, add);
+    let expired = for_each(&snapshot, args.layout.is_ordered(), add);
     bar.set_message("writing");
     let report = expired.and_then(|expired| {
         let report = builder.finish(|_| ControlFlow::Continue(()))?;
@@ -102,13 +102,15 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(out.finish()?)
 }
 
-/// Passes all records to `add`, in the order of the keys if the store has it: a table in that order
-/// is then built in one pass. Returns the number of records left out because they had expired.
+/// Passes all records to `add`: for a table in key order in that order, if the store has it, so that
+/// the table is built in one pass. Otherwise the log is read from one end to the other, which is
+/// faster. Returns the number of records left out because they had expired.
 fn for_each(
     snapshot: &Snapshot,
+    in_key_order: bool,
     mut add: impl FnMut(Entry<'_>) -> firndb::Result<()>,
 ) -> firndb::Result<u64> {
-    if snapshot.is_ordered() {
+    if in_key_order && snapshot.is_ordered() {
         let mut all = snapshot.range(..)?;
         while let Some(added) = all.next_entry_with(&mut add) {
             added??;

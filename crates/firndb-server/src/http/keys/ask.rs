@@ -97,7 +97,7 @@ impl Ask {
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
             let (name, text) = parameter.split_once('=').unwrap_or((parameter, ""));
             if seen.contains(&name) {
-                return Err(Problem::bad_request(format!("the parameter `{name}` is there twice")));
+                return Err(Problem::bad_request(format!("the parameter `{name}` is given twice")));
             }
             seen.push(name);
             match name {
@@ -112,7 +112,7 @@ impl Ask {
                 "to" => texts[2] = Some(text),
                 _ => {
                     let detail = format!(
-                        "unknown parameter `{name}`: there are cursor, limit, encoding, values, \
+                        "unknown parameter `{name}`: the parameters are cursor, limit, encoding, values, \
                          versions, prefix, from, to and reverse"
                     );
                     return Err(Problem::bad_request(detail));

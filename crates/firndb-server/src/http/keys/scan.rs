@@ -205,13 +205,14 @@ impl Page {
                 let row = Row { value: row.value.filter(|_| self.ask.values), ..*row };
                 result = rows.push_record(&row);
             });
-            match read.transpose()? {
+            match read {
                 None => break,
-                Some(None) => {}
-                Some(Some(())) if is_full => {
+                Some(Ok(None)) => {}
+                // A damaged record behind the page is the error of the next one.
+                Some(_) if is_full => {
                     return Ok(self.finish(rows, Some(Cursor::Keys(Some(last)))));
                 }
-                Some(Some(())) => count += 1,
+                Some(read) => count += usize::from(read?.is_some()),
             }
             std::mem::replace(&mut result, Ok(()))?;
         }

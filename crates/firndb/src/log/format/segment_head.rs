@@ -43,7 +43,7 @@ const LINK_ENTRY: usize = 2 * 8;
 /// Largest alignment, as a power of two: segments of up to 256 GiB.
 const ALIGNMENT_LOG2_MAX: u32 = 12;
 /// Largest segment file: room for the largest record and the largest link.
-const CAPACITY_MAX: u64 = 8 << 30;
+pub(crate) const CAPACITY_MAX: u64 = 8 << 30;
 
 /// A position in the log: number of the segment, and byte in it.
 pub(crate) type LogPosition = (u64, u64);

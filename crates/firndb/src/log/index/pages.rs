@@ -20,7 +20,7 @@ pub(crate) const PAGES_LAST: usize = if cfg!(firndb_model) { 2 } else { 32 };
 pub(crate) const PAGES_MAX: usize = PAGES_LAST + PAGES_LAST.div_ceil(4);
 /// Entries of a shard after an opening, at most, on average: then hardly any has to split soon.
 const LOADED_MAX: u64 = 1800;
-/// After this many doublings entries learn bits.
+/// Entries learn bits again after this many doublings.
 const VAGUE: u32 = 2;
 /// No index has a level beyond this one: 2^25 shards of 2,000 entries are 2^36.
 pub(crate) const LEVEL_MAX: u32 = if cfg!(firndb_model) { 3 } else { 25 };
@@ -44,7 +44,7 @@ pub(crate) struct Shape {
     /// The level of the smallest shards, at most 12 more: then no entry has fewer than 11 bits of
     /// its hash in its slot.
     pub(crate) last: u32,
-    /// Most bits of a hash that every entry knows: the hints of older versions have 38.
+    /// Upper bound of the bits of a hash that an entry knows: the hints of older versions have 38.
     pub(crate) known: u32,
     /// Most chunks of pages; tests make it small.
     pub(crate) chunks: usize,
@@ -155,7 +155,7 @@ impl Pages {
         self.base() >= self.learned.load(Ordering::Relaxed) + VAGUE
     }
 
-    /// Records that all entries learned bits, when searches began at this level or later.
+    /// Records that the entries of sealed segments learned bits while searches began at this level.
     pub(crate) fn set_learned(&self, level: u32) {
         self.learned.store(level, Ordering::Relaxed);
     }
@@ -230,7 +230,7 @@ impl Pages {
         self.reserved.store((seen + done.count()) as u32, Ordering::Relaxed);
     }
 
-    /// Bytes of memory in use, including two words per shard for its counts, which the writer has.
+    /// Bytes of memory in use, including the word of each shard, and one for its counts, which the writer has.
     pub(crate) fn memory(&self) -> u64 {
         let levels = self.levels.iter().enumerate();
         let levels = levels.filter_map(|(number, level)| Some((number, level.get()?)));

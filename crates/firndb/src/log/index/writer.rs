@@ -58,14 +58,16 @@ impl IndexWriter {
     }
 
     /// [`IndexWriter::make_room_for`] several keys, whose insertion can fail for lack of memory
-    /// only. Sorts the hashes.
+    /// only. A key may be given several times. Sorts the hashes.
     pub(crate) fn make_room_for_all(&mut self, index: &Index, hashes: &mut [u64]) -> bool {
         hashes.sort_unstable(); // The high bits say which shard.
         let mut rest = &hashes[..];
         while let [first, ..] = *rest {
             let shard = index.pages.leaf(first);
             let count = rest.partition_point(|&hash| shard.has(hash));
-            if self.has_room(index, &shard, count) {
+            // Puts of one key have one hash, and no split would divide them.
+            let keys = rest[..count].chunk_by(|a, b| a == b).count();
+            if self.has_room(index, &shard, keys) {
                 rest = &rest[count..];
             } else if self.split(index, &shard).is_err() {
                 return false;

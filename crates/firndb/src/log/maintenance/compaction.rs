@@ -20,7 +20,7 @@
 use crate::log::failpoints::Failpoint;
 use crate::log::format::names::{hint_file, segment_file};
 use crate::log::format::record::{Kind, Record};
-use crate::log::format::segment_head::LogPosition;
+use crate::log::format::segment_head::{HEADER, LogPosition};
 use crate::log::maintenance::seal::seal_with;
 use crate::log::maintenance::work_slices::WorkSlices;
 use crate::log::segments::counter::add;
@@ -178,11 +178,13 @@ pub(crate) fn finish_compaction(shared: &Shared) -> Result<()> {
 /// each.)
 fn seal_active(shared: &Shared, threshold: f64) -> Result<()> {
     let mut writer = lock_settled(shared)?;
-    let contents = writer.segment.contents()?;
     // The first record is the link.
-    let Some(first) = writer.segment.records(&contents).nth(1) else { return Ok(()) };
-    let size = contents.len() as u64 - first?.0;
-    drop(contents);
+    let (segment, mut buffer) = (&writer.segment, Vec::new());
+    let link = segment.align(HEADER as u64);
+    let first = segment.align(link + segment.peek(link, &mut buffer)?.1 as u64);
+    let Some(size) = segment.end().checked_sub(first).filter(|&size| size > 0) else {
+        return Ok(());
+    };
     let live = writer.segment.live.load(Ordering::Relaxed);
     let segments = shared.segments().len();
     if stale_share(size, live, 1.0) >= threshold && has_slot(shared, segments, Need::Fill) {

@@ -27,7 +27,7 @@ const MANY_TIMES: u64 = 16;
 /// The effect of a record on the index.
 struct Change<'a> {
     hash: u64,
-    /// Number of the bits of the hash that are known.
+    /// How many of the highest bits of `hash` are known; the others may be zeros.
     known: u32,
     /// `None` if the record was not read yet.
     key: Option<&'a [u8]>,
@@ -139,7 +139,7 @@ impl<I: Borrow<Index>> Loader<I> {
     fn replay(&mut self, segment: &Arc<Segment>) -> Result<()> {
         let Some(hint) = segment.hint.get() else { return Ok(()) };
         let (puts, deletes) = (hint.puts()?, hint.deletes()?);
-        let known = puts.hash_bits();
+        let known = self.known().min(puts.hash_bits());
         segment.live.store(hint.meta.put_bytes, Ordering::Relaxed);
         segment.deletes.store(hint.meta.delete_bytes, Ordering::Relaxed);
         let (mut puts, mut deletes) = (puts.iter().peekable(), deletes.iter().peekable());
@@ -187,7 +187,7 @@ impl<I: Borrow<Index>> Loader<I> {
             };
             let counter = if is_put { &segment.live } else { &segment.deletes };
             counter.fetch_add(segment.align(length), Ordering::Relaxed);
-            let (key, known) = (Some(record.key), u64::BITS - 1);
+            let (key, known) = (Some(record.key), self.known());
             self.add(segment, &mut group, Change { hash, known, key, location, is_put })
         })?;
         self.apply(segment, &mut group)?;
@@ -220,6 +220,7 @@ impl<I: Borrow<Index>> Loader<I> {
                 None if self.may_be(&change) => {
                     let mut buffer = Vec::new();
                     let (record, _) = segment.read(segment.offset(location), &mut buffer)?;
+                    let hash = (hash_of_key(record.key, self.id), known);
                     self.change(hash, record.key, is_put.then_some(location))?;
                 }
                 None if is_put => self.insert(hash, location)?,
@@ -227,6 +228,12 @@ impl<I: Borrow<Index>> Loader<I> {
             }
         }
         Ok(())
+    }
+
+    /// Bits of a hash that an entry may know: not more than those of the hints, because a search
+    /// with the hash of a hint compares all bits that an entry knows.
+    fn known(&self) -> u32 {
+        self.shape.known
     }
 
     /// Whether there may be an entry of the same key.

@@ -106,7 +106,12 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
             Some(KeyOrder::new(Sources::of(runs, &loader.table.in_order())))
         }
     };
+    let has_checkpoint = checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.store == id);
     let checkpointed = loader.fill(checkpoint)?;
+    if has_checkpoint && checkpointed == 0 && !options.read_only {
+        // It does not match the hints. It might match new ones, and mean other entries of them.
+        recovered.leftovers.push(CHECKPOINT.to_string());
+    }
     let recovery = Recovery {
         hinted_segments: loader.hinted,
         scanned_segments: loader.scanned,

@@ -175,8 +175,8 @@ pub(crate) fn entry_at<'a>(
 
 /// The error of an index that has no room for another key.
 pub(crate) fn index_full() -> Error {
-    let message = "the index is full: there is no memory for another key, or a store has about \
-                   2^36; each takes some 10 bytes of memory; remove keys, or divide them among \
-                   several stores";
+    let message = "the index is full: there is no memory for another key (each takes about 10 \
+                   bytes), or the store has reached its limit of about 2^36 keys; remove keys, or \
+                   divide them among several stores";
     Error::new(ErrorKind::Failed, message)
 }

@@ -216,13 +216,22 @@ pub(crate) fn check_key(key: &[u8]) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Fills a store with default options, segment by segment, without writing anything.
+    /// Fills stores, segment by segment, without writing anything.
     #[test]
-    fn a_default_store_has_segments_for_64_tib() {
+    fn a_store_has_segments_for_64_tib() {
+        has_segments_for_64_tib(&Options::default());
+        has_segments_for_64_tib(&Options::new().segment_bytes(1 << 20));
         let options = Options::default();
+        assert_eq!(
+            [1, 1 << 26, (1 << 26) + 1, 8 << 30].map(|n| options.alignment_log2(n)),
+            [0, 0, 1, 7]
+        );
+    }
+
+    fn has_segments_for_64_tib(options: &Options) {
         let (mut bytes, mut segments, mut large) = (0, 0, 0);
         while segments < options.segments_max - 256 {
-            let next = capacity(&options, bytes, bytes, segments);
+            let next = capacity(options, bytes, bytes, segments);
             assert!(next <= 64 << 20 || next <= bytes / 1024 + 4096, "{next} at {bytes}");
             assert!(next <= (1 << 26) << options.alignment_log2(next), "offsets have 26 bits");
             bytes += next;
@@ -230,9 +239,5 @@ mod tests {
             large += usize::from(next == 8 << 30);
         }
         assert!(bytes >= 64 << 40, "{bytes} bytes in {segments} segments, {large} of 8 GiB");
-        assert_eq!(
-            [1, 1 << 26, (1 << 26) + 1, 8 << 30].map(|n| options.alignment_log2(n)),
-            [0, 0, 1, 7]
-        );
     }
 }

@@ -107,6 +107,18 @@ fn a_store_with_a_full_index_can_be_opened() {
     reopened("from records", &is_hint);
 }
 
+/// They have one hash, so that no number of splits divides them: each counted as another key.
+#[test]
+fn many_puts_of_one_key_need_room_for_one() {
+    for open in [open, open_growing] {
+        let store = open(&SimDisk::new());
+        let batch = (0..2 * MOST).fold(Batch::new(), |batch, n| batch.put(b"key", n.to_le_bytes()));
+        store.write(&batch).unwrap();
+        assert_eq!(store.get(b"key").unwrap().unwrap(), (2 * MOST - 1).to_le_bytes());
+        assert_eq!(store.len(), 1);
+    }
+}
+
 #[test]
 fn a_store_whose_shards_cannot_split_again_goes_on() {
     let disk = SimDisk::new();

@@ -3,7 +3,7 @@
 
 use super::{DIR, options};
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::log::{LogStore, Options};
+use crate::log::{Batch, LogStore, Options};
 use crate::{ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
@@ -98,4 +98,23 @@ fn a_store_with_all_its_segments_goes_on() {
         check(&store, first, more);
         store.verify().unwrap();
     }
+}
+
+/// With more records than a segment can address there is no segment for the batch. It was written
+/// into one whose header could not be read again.
+#[test]
+fn a_batch_that_no_segment_can_hold_is_refused() {
+    let disk = SimDisk::new();
+    let store = open(&disk);
+    put(&store, 0).unwrap();
+    let before = store.stats().log_bytes;
+    let batch =
+        (0..(2u32 << OFFSET_BITS)).fold(Batch::new(), |batch, n| batch.put(n.to_le_bytes(), []));
+    let error = store.write(&batch).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.to_string().contains("divide it"), "{error}");
+    assert_eq!(store.stats().log_bytes, before, "nothing was appended");
+    put(&store, 1).unwrap();
+    store.close().unwrap();
+    check(&open(&disk), 0, 2);
 }

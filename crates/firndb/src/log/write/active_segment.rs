@@ -3,7 +3,7 @@
 use crate::disk::{AppendMap, AppendMapWriter};
 use crate::log::format::record::Kind;
 use crate::log::format::segment_head::{
-    Link, LogPosition, SegmentHeader, encode_head, head_length,
+    CAPACITY_MAX, Link, LogPosition, SegmentHeader, encode_head, head_length,
 };
 use crate::log::index::slot::RecordLocation;
 use crate::log::index::writer::IndexWriter;
@@ -141,7 +141,8 @@ pub(crate) fn roll(
 }
 
 /// The file of the next segment, and whether its name is durable: the spare one if it fits,
-/// otherwise a new one. It `needs` a length that depends on its alignment.
+/// otherwise a new one. `needs` gives its length for an alignment. `InvalidArgument` if that is
+/// more than a segment can have.
 fn next_file(
     shared: &Shared,
     writer: &mut LogWriter,
@@ -151,6 +152,18 @@ fn next_file(
 ) -> Result<(SpareSegment, bool)> {
     let alignment_log2 = |capacity| shared.options.alignment_log2(capacity);
     let is_enough = |capacity: u64| capacity >= needs(alignment_log2(capacity));
+    let mut largest = alignment_log2(needs(0).max(shared.capacity_for(segments)));
+    while needs(largest) <= CAPACITY_MAX && alignment_log2(needs(largest)) > largest {
+        largest += 1;
+    }
+    if needs(largest) > CAPACITY_MAX {
+        let message = format!(
+            "the batch takes {} bytes in the log and must fit into one segment, which has at most \
+             8 GiB: divide it",
+            needs(largest)
+        );
+        return Err(Error::invalid(message).in_file(&shared.dir.path));
+    }
     match writer.spare.take() {
         Some(spare) if is_enough(spare.map.capacity() as u64) => return Ok((spare, true)),
         Some(spare) => {
@@ -162,10 +175,6 @@ fn next_file(
     let number = shared.dir.free_number(writer.next_number)?;
     // A spare that is being created would come too late: numbers ascend with the log.
     writer.spare_in_progress = None;
-    let mut largest = alignment_log2(needs(0).max(shared.capacity_for(segments)));
-    while alignment_log2(needs(largest)) > largest {
-        largest += 1;
-    }
     // It may get a smaller alignment, and then needs less.
     let (map, file) = create_file(shared, number, (needs(largest), segments), need)?;
     writer.next_number = next_number(number)?;
