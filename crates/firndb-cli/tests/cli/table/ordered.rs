@@ -20,7 +20,7 @@ fn ranges_of_a_table_in_key_order_are_printed() {
     assert_eq!(keys("--prefix key-49 --limit 0"), "");
     let list = |args: &str| sandbox.firn(&format!("table list t {args}")).ok().out;
     assert_eq!(list("--from key-498"), "key-498\nkey-499\n");
-    assert_eq!(list("--hex --prefix 6b65792d303039 --reverse --limit 1"), "key-099\n");
+    assert_eq!(list("--hex --prefix 6b65792d3039 --reverse --limit 1"), "key-099\n");
     sandbox.firn("table list t --hex --prefix 6b6").fails(2, "hex");
     let json = sandbox.firn("table scan t --prefix key-01 --reverse --limit 1 --json").ok().json();
     assert_eq!(json, [serde_json::json!({ "key": "key-019", "value": "value of 19" })]);
