@@ -14,6 +14,7 @@ mod metrics;
 mod mget;
 mod mput;
 mod openapi;
+mod ordered_tables;
 mod packages;
 mod packaging;
 mod process;
