@@ -16,8 +16,8 @@ pub struct KeysWanted {
     /// First key (with --hex: hexadecimal digits). Only for ordered stores and tables.
     #[arg(long, value_name = "KEY")]
     from: Option<OsString>,
-    /// Print only keys before this one (with --hex: hexadecimal digits). Only for ordered stores and
-    /// tables.
+    /// Print only keys before this one (with --hex: hexadecimal digits). Only for ordered stores
+    /// and tables.
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
     /// Print the last key first. Only for ordered stores and tables.

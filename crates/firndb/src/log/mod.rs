@@ -105,7 +105,10 @@
 //! | disk | live bytes / (1 - [`Options::compaction_threshold`]), plus two segments |
 //! | order: disk | the keys once more, about 19 bytes per key of 16 bytes |
 //! | order: memory | 16 bytes per record of the segments that have no key run yet |
-//! | opening | reads a checkpoint, and replays at most [`Options::checkpoint_bytes`] of log, or the last few segments of a store of more than 64 GiB |
+//! | opening | reads a checkpoint, and replays the log after it (below) |
+//!
+//! The log after a checkpoint has at most [`Options::checkpoint_bytes`], or the last few segments
+//! where these are larger, in stores of more than 64 GiB.
 //!
 //! While a snapshot or an iterator exists, segments that it needs stay on disk. [`LogStore::stats`]
 //! reports sizes and counts.

@@ -102,9 +102,9 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(out.finish()?)
 }
 
-/// Passes all records to `add`: for a table in key order in that order, if the store has it, so that
-/// the table is built in one pass. Otherwise the log is read from one end to the other, which is
-/// faster. Returns the number of records left out because they had expired.
+/// Passes all records to `add`: for a table in key order in that order, if the store has it, so
+/// that the table is built in one pass. Otherwise the log is read from one end to the other, which
+/// is faster. Returns the number of records left out because they had expired.
 fn for_each(
     snapshot: &Snapshot,
     in_key_order: bool,

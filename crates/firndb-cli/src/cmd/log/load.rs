@@ -25,8 +25,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// For example: firn log load users users.csv.gz --key id
 ///
 /// Records put before an error stay. When the command succeeds, all of them are durable. A row
-/// without a key is a bad row. Exports record expiry times (`expires_at`): a record that has expired
-/// is not put, and an older value of its key is removed.
+/// without a key is a bad row. Exports record expiry times (`expires_at`): a record that has
+/// expired is not put, and an older value of its key is removed.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store; it is created if it is missing.

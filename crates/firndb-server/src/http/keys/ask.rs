@@ -112,8 +112,8 @@ impl Ask {
                 "to" => texts[2] = Some(text),
                 _ => {
                     let detail = format!(
-                        "unknown parameter `{name}`: the parameters are cursor, limit, encoding, values, \
-                         versions, prefix, from, to and reverse"
+                        "unknown parameter `{name}`: the parameters are cursor, limit, encoding, \
+                         values, versions, prefix, from, to and reverse"
                     );
                     return Err(Problem::bad_request(detail));
                 }

@@ -230,7 +230,8 @@ impl Pages {
         self.reserved.store((seen + done.count()) as u32, Ordering::Relaxed);
     }
 
-    /// Bytes of memory in use, including the word of each shard, and one for its counts, which the writer has.
+    /// Bytes of memory in use, including the word of each shard, and one for its counts, which the
+    /// writer has.
     pub(crate) fn memory(&self) -> u64 {
         let levels = self.levels.iter().enumerate();
         let levels = levels.filter_map(|(number, level)| Some((number, level.get()?)));

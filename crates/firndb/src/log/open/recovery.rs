@@ -95,35 +95,22 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     let is_ordered = check_order(chain.is_ordered, &options, dir)?;
     let members = chain.members()?;
     let mut recovered = load_segments((chain, &members), &disk, dir, &mut loader.table, &options)?;
-    let order = match is_ordered {
-        false => None,
-        true => {
-            let last = recovered.last.0;
-            let runs = find_runs((&*disk, options.access), dir, id, last, &names, &[])?;
-            if !options.read_only {
-                recovered.leftovers.extend(leftover_runs(&*disk, dir, id, &names, &runs));
-            }
-            Some(KeyOrder::new(Sources::of(runs, &loader.table.in_order())))
+    let mut order = None;
+    if is_ordered {
+        let last = recovered.last.0;
+        let runs = find_runs((&*disk, options.access), dir, id, last, &names, &[])?;
+        if !options.read_only {
+            recovered.leftovers.extend(leftover_runs(&*disk, dir, id, &names, &runs));
         }
-    };
+        order = Some(KeyOrder::new(Sources::of(runs, &loader.table.in_order())));
+    }
     let has_checkpoint = checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.store == id);
     let checkpointed = loader.fill(checkpoint)?;
     if has_checkpoint && checkpointed == 0 && !options.read_only {
         // It does not match the hints. It might match new ones, and mean other entries of them.
         recovered.leftovers.push(CHECKPOINT.to_string());
     }
-    let recovery = Recovery {
-        hinted_segments: loader.hinted,
-        scanned_segments: loader.scanned,
-        seconds: started.elapsed().as_secs_f64(),
-        ..recovered.report()
-    };
-    let counters = Counters {
-        keys: loader.writer.entries().into(),
-        live_bytes: loader.live_bytes().into(),
-        recovery: recovery.into(),
-        ..Counters::default()
-    };
+    let counters = counters(&loader, recovered.report(), started);
     let mut shared = Shared {
         dir: Directory::new(disk, dir, id, lock, known_end.unwrap_or_default()),
         options,
@@ -154,6 +141,21 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         *shared.lock_any() = Some(writer);
     }
     Ok(shared)
+}
+
+fn counters(loader: &Loader<Index>, report: Recovery, started: Instant) -> Counters {
+    let recovery = Recovery {
+        hinted_segments: loader.hinted,
+        scanned_segments: loader.scanned,
+        seconds: started.elapsed().as_secs_f64(),
+        ..report
+    };
+    Counters {
+        keys: loader.writer.entries().into(),
+        live_bytes: loader.live_bytes().into(),
+        recovery: recovery.into(),
+        ..Counters::default()
+    }
 }
 
 /// Whether the store is ordered, or will be. `InvalidArgument` if it is not and should be.
