@@ -27,6 +27,7 @@ use crate::log::format::names::{
     segment_or_hint_number,
 };
 use crate::log::format::segment_head::LogPosition;
+use crate::log::index::hash_index::Index;
 use crate::log::index::pages::Shape;
 use crate::log::index::writer::IndexWriter;
 use crate::log::open::chain::{Chain, survey};
