@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// Keys and values.
-type Records = BTreeMap<Vec<u8>, Vec<u8>>;
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Records in key order, with keys between which there are others.
 fn records(n: usize, value: usize) -> Records {
@@ -108,7 +108,7 @@ fn a_range_reads_each_of_its_blocks_once() {
 }
 
 /// Tables of extreme records.
-fn extremes() -> Vec<(&'static str, Records)> {
+fn extremes() -> Vec<(&'static str, Model)> {
     let one = |key: &[u8], value: &[u8]| BTreeMap::from([(key.to_vec(), value.to_vec())]);
     let mut rng = Rng(5);
     let mut long = one(b"", b"of the empty key");
