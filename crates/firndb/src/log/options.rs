@@ -150,10 +150,10 @@ impl Options {
         self
     }
 
-    /// Size of the largest segment files in a store of up to 64 GiB or 4,096 of them, in bytes, 4
-    /// KiB to 8 GiB. A larger record gets a segment of its own. Small stores use smaller segments.
-    /// In larger stores segments grow to a 1,024th of the live bytes, if that is more, up to 8 GiB,
-    /// because the number of segments is limited. Default: 64 MiB.
+    /// Size of the largest segment files in bytes, 4 KiB to 8 GiB, in a store of up to 1,024 times
+    /// as many live bytes. In a larger store they grow to a 1,024th of the live bytes, up to 8 GiB,
+    /// because the number of segments is limited. A larger record gets a segment of its own. Small
+    /// stores use smaller segments. Default: 64 MiB.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Options {
         self.segment_bytes = bytes;
@@ -237,14 +237,10 @@ impl Options {
     }
 
     /// Largest segment that is created in a store of this many live bytes, unless a record or batch
-    /// needs a larger one. Where [`Options::segment_bytes`] would let the store have more segments
-    /// than it can, they are a 1,024th of it.
+    /// needs a larger one: a 1,024th of them, so that the store never has more segments than it
+    /// can, or [`Options::segment_bytes`] if that is more.
     pub(crate) fn largest_segment(&self, live: u64) -> u64 {
         let share = live / self.segments_per_step() as u64;
-        let are_few = live / self.segment_bytes < self.segments_max as u64 / 4;
-        if share <= 1 << self.offset_bits && are_few {
-            return self.segment_bytes;
-        }
         share.min(self.segment_max()).max(self.segment_bytes)
     }
 
