@@ -4,7 +4,8 @@
 //! - `elias_fano`: the one Elias-Fano encoder. `monotonic`: increasing sequences with search.
 //!   `offsets`: where consecutive items begin and end.
 //! - `kind`: the kinds of immutable files. `inspection`: what descriptions of files report.
-//!   `metric`: figures for monitoring. `key_range`: ranges of keys in byte order.
+//!   `metric`: figures for monitoring. `key_range`: ranges of keys in byte order. `varint`: numbers
+//!   of variable length in sorted keys.
 //!
 //! Everything on disk is little-endian. Input is never trusted: functions that open a structure
 //! check its bounds and return [`crate::ErrorKind::Corrupt`]; accessors of a checked structure
@@ -22,5 +23,6 @@ pub(crate) mod key_range;
 pub(crate) mod metric;
 pub(crate) mod inspection;
 pub(crate) mod prefetch;
+pub(crate) mod varint;
 #[cfg(test)]
 pub(crate) mod testing;

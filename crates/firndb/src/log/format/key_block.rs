@@ -22,6 +22,7 @@
 
 use crate::bytes::int::u16_at;
 use crate::bytes::packed::{Packed, PackedWriter, width};
+use crate::bytes::varint::{put_varint, varint};
 use crate::log::format::record::MAX_KEY;
 use crate::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64;
@@ -71,9 +72,9 @@ impl BlockWriter {
         }
         let shared = if begins_group { 0 } else { common(&self.last, key) };
         let has_length = begins_group || key.len() != self.last.len();
-        put_varint(&mut self.keys, (shared as u64) << 1 | u64::from(has_length));
+        put_varint(&mut self.keys, shared << 1 | usize::from(has_length));
         if has_length {
-            put_varint(&mut self.keys, (key.len() - shared) as u64);
+            put_varint(&mut self.keys, key.len() - shared);
         }
         self.keys.extend_from_slice(&key[shared..]);
         self.last.truncate(shared);
@@ -112,36 +113,6 @@ pub(crate) fn common(a: &[u8], b: &[u8]) -> usize {
     whole + a[whole..].iter().zip(&b[whole..]).take_while(|(a, b)| a == b).count()
 }
 
-fn put_varint(out: &mut Vec<u8>, mut v: u64) {
-    while v >= 0x80 {
-        out.push(v as u8 | 0x80);
-        v >>= 7;
-    }
-    out.push(v as u8);
-}
-
-/// Reads a number below 2^21; advances `at`.
-#[inline(always)]
-fn varint(bytes: &[u8], at: &mut usize) -> Option<usize> {
-    let first = *bytes.get(*at)?;
-    *at += 1;
-    if first < 0x80 { Some(first.into()) } else { long_varint(bytes, first, at) }
-}
-
-#[cold]
-fn long_varint(bytes: &[u8], first: u8, at: &mut usize) -> Option<usize> {
-    let mut value = usize::from(first & 0x7F);
-    for shift in [7, 14] {
-        let byte = *bytes.get(*at)?;
-        *at += 1;
-        value |= usize::from(byte & 0x7F) << shift;
-        if byte < 0x80 {
-            return Some(value);
-        }
-    }
-    None
-}
-
 /// Where the parts of a block are.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Block {
@@ -159,7 +130,8 @@ impl Block {
     /// Checks the checksum and the lengths of a block.
     pub(crate) fn check(bytes: &[u8]) -> Result<Block> {
         let corrupt = |what: &str| Error::corrupt(format!("a block of keys {what}"));
-        let (body, sum) = bytes.split_last_chunk::<CHECKSUM>().ok_or_else(|| corrupt("is cut"))?;
+        let (body, sum) =
+            bytes.split_last_chunk::<CHECKSUM>().ok_or_else(|| corrupt("is truncated"))?;
         if xxh3_64(body) != u64::from_le_bytes(*sum) {
             return Err(corrupt("has a wrong checksum"));
         }

@@ -5,6 +5,7 @@
 //! matches compare 8 bytes of the keys, which the tree keeps.
 
 use crate::Result;
+use crate::bytes::varint::beginning;
 use crate::log::segments::key_source::{Direction, KeyEntry, KeySource};
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
@@ -78,17 +79,6 @@ impl<S: KeySource> KeyMerge<S> {
             (a, _) => a.is_some(),
         }
     }
-}
-
-/// The first 8 bytes of a key as a number, filled up with zeros.
-#[inline]
-fn beginning(key: &[u8]) -> u64 {
-    let bytes = key.first_chunk().copied().unwrap_or_else(|| {
-        let mut bytes = [0; 8];
-        bytes[..key.len()].copy_from_slice(key);
-        bytes
-    });
-    u64::from_be_bytes(bytes)
 }
 
 impl<S: KeySource> KeySource for KeyMerge<S> {

@@ -20,6 +20,7 @@
 //! A varint is LEB128. A fence of keys that do not have long common beginnings takes about 4 bytes.
 
 use crate::bytes::int::{Encoder, u64_at};
+use crate::bytes::varint::{beginning, put_varint, varint};
 use crate::{Error, Result};
 
 /// Fences of a group.
@@ -72,29 +73,6 @@ impl FenceWriter {
     }
 }
 
-fn put_varint(bytes: &mut Vec<u8>, mut v: usize) {
-    while v >= 0x80 {
-        bytes.push(v as u8 | 0x80);
-        v >>= 7;
-    }
-    bytes.push(v as u8);
-}
-
-/// Decodes the number at `at` and moves `at` to its end. `None` if it is truncated or too large.
-#[inline]
-fn varint(bytes: &[u8], at: &mut usize) -> Option<usize> {
-    let mut v = 0;
-    for shift in [0, 7, 14] {
-        let byte = *bytes.get(*at)?;
-        *at += 1;
-        v |= usize::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Some(v);
-        }
-    }
-    None
-}
-
 /// Fences in memory. Bounds are checked; the order of the fences is checked by `verify` only, as
 /// checking it would read all of them.
 pub(crate) struct Fences {
@@ -144,7 +122,7 @@ impl Fences {
             let first = fences.first_of(0);
             fences.common = first[..shared(first, &last)].into();
             let rest = |group| fences.first_of(group).get(fences.common.len()..).unwrap_or(&[]);
-            fences.heads = (0..=group).map(|group| head(rest(group))).collect();
+            fences.heads = (0..=group).map(|group| beginning(rest(group))).collect();
         }
         Ok(fences)
     }
@@ -206,7 +184,7 @@ impl Fences {
         let Some(rest) = key.strip_prefix(&*self.common) else {
             return if key < &*self.common { 0 } else { self.len };
         };
-        let wanted = head(rest);
+        let wanted = beginning(rest);
         let mut low = self.heads.partition_point(|&head| head < wanted);
         let mut high = low + self.heads[low..].partition_point(|&head| head == wanted);
         while low < high {
@@ -244,16 +222,6 @@ impl Fences {
         }
         self.len_of(group)
     }
-}
-
-/// The first eight bytes of a key as a number: the order of numbers that differ is the order of the
-/// keys.
-#[inline]
-fn head(key: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    let len = key.len().min(8);
-    bytes[..len].copy_from_slice(&key[..len]);
-    u64::from_be_bytes(bytes)
 }
 
 #[cfg(test)]
