@@ -72,7 +72,13 @@ impl KeyRunMeta {
         let is_possible = meta.first <= meta.last
             && meta.blocks <= meta.entries
             && meta.entries.div_ceil(u64::from(u16::MAX)) <= meta.blocks;
-        let impossible = || Error::corrupt(format!("a key run of {meta:?} is impossible"));
+        let impossible = || {
+            let KeyRunMeta { first, last, entries, blocks, .. } = meta;
+            Error::corrupt(format!(
+                "the meta section of a key run is impossible: segments {first} to {last}, {entries} \
+                 entries, {blocks} blocks"
+            ))
+        };
         is_possible.then_some(meta).ok_or_else(impossible)
     }
 }
@@ -129,7 +135,10 @@ impl<'a> Fences<'a> {
             bytes.len() >= start && lengths == (end, (bytes.len() - start) as u64)
         };
         fences.filter(is_right).ok_or_else(|| {
-            Error::corrupt(format!("{} bytes are no fences of {blocks} blocks", bytes.len()))
+            let length = bytes.len();
+            Error::corrupt(format!(
+                "a fence section of {length} bytes does not fit {blocks} blocks"
+            ))
         })
     }
 
@@ -164,7 +173,10 @@ impl<'a> Fences<'a> {
             let middle = low + (high - low) / 2;
             let fence = self.fence(middle);
             let order = match fence.cmp(key) {
-                Ordering::Less if fence.len() == FENCE_MAX && key.starts_with(fence) => {
+                // The fence may be a part of the first key only.
+                Ordering::Less | Ordering::Equal
+                    if fence.len() == FENCE_MAX && key.starts_with(fence) =>
+                {
                     compare_first(middle, key)?
                 }
                 order => order,

@@ -54,6 +54,9 @@ fn random(rng: &mut Rng, n: usize, longest: usize) -> Entries {
             let mut key = vec![b'k'; length];
             let last = length.min(8);
             key[length - last..].fill_with(|| rng.below(letters) as u8 * 85);
+            if rng.below(20) == 0 {
+                key.truncate(64); // The longest fence.
+            }
             (key, SEGMENTS.0 + rng.below(5), rng.below(1 << 26))
         })
         .collect();
@@ -73,10 +76,11 @@ fn check(entries: &Entries, access: Access, rng: &mut Rng) {
             0 => vec![],
             n => entries[rng.below(n)].0.clone(),
         };
-        match rng.below(4) {
+        match rng.below(5) {
             0 => key.push(0),
             1 => _ = key.pop(),
-            2 => _ = key.last_mut().map(|last| *last = last.wrapping_add(1)),
+            2 => key.truncate(64),
+            3 => _ = key.last_mut().map(|last| *last = last.wrapping_add(1)),
             _ => {}
         }
         for bound in [Bound::Included(&key[..]), Bound::Excluded(&key[..])] {
@@ -109,6 +113,18 @@ fn long_keys_are_found() {
     let keys = (0..300_u64).map(|i| ([&[9; 400][..], &i.to_be_bytes()].concat(), 6, i));
     let all: Entries = keys.collect();
     check(&all, Access::Map, &mut rng);
+    // The same, and a key is as long as the fences.
+    let keys = (0..2000_u64).map(|i| ([&[9; 64][..], &i.to_be_bytes()].concat(), 6, i + 1));
+    let all: Entries = [(vec![9; 64], 6, 0)].into_iter().chain(keys).collect();
+    let whole = open(&write(&all), Access::Map).unwrap();
+    assert!(whole.meta.blocks > 3);
+    let count = |bound, direction| read(&whole, bound, direction).unwrap().len();
+    let key = &[9; 64][..];
+    assert_eq!(count(Bound::Included(key), Direction::Forward), 2001);
+    assert_eq!(count(Bound::Excluded(key), Direction::Forward), 2000);
+    assert_eq!(count(Bound::Included(key), Direction::Reverse), 1);
+    assert_eq!(count(Bound::Excluded(key), Direction::Reverse), 0);
+    check(&all, Access::Buffered, &mut rng);
     // One key fills many blocks.
     let same: Entries = (0..3000).map(|i| (vec![9; 100], 6, i)).collect();
     check(&same, Access::Buffered, &mut rng);
