@@ -474,6 +474,12 @@ impl Envelope {
     }
 }
 
+/// Whether a file with these first bytes may be a frozen file that was truncated or damaged later.
+pub(crate) fn begins_as_frozen(head: &[u8]) -> bool {
+    let length = head.len().min(MAGIC.len());
+    head[..length] == MAGIC[..length]
+}
+
 /// The code of the kind in the first bytes of a file, or `None` if it is not a frozen file.
 pub(crate) fn kind_in_header(head: &[u8]) -> Option<u32> {
     (head.len() >= 12 && head[..8] == MAGIC).then(|| u32_at(head, 8))

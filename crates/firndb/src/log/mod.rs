@@ -100,7 +100,7 @@
 //! | a get | one search of the index and one read; of an absent key, hardly ever a read |
 //! | an update | a get and a put; repeated if another write changes the key meanwhile |
 //! | an iteration | one pass over the segments, in the order of the log |
-//! | a range | a search in ten to twenty sorted sources; then per key a lookup and a read |
+//! | a range | a search in usually 10 to 20 sorted sources; then per key a lookup and a read |
 //! | memory | about 10 bytes per key of any length in a large store, 17 MB for a million keys |
 //! | disk | live bytes / (1 - [`Options::compaction_threshold`]), plus two segments |
 //! | order: disk | the keys once more, about 19 bytes per key of 16 bytes |

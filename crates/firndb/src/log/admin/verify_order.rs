@@ -48,7 +48,7 @@ pub(crate) fn verify_order(snapshot: &Snapshot, report: &mut Verification) -> Re
         shown += 1;
     }
     if found != shown {
-        let message = format!("{found} records in the order of the keys, {shown} in the log");
+        let message = format!("the key order has {found} records, the log has {shown}");
         return Err(Error::corrupt(message).in_file(&shared.dir.path));
     }
     verify_unused_runs(snapshot, &sources.runs)
@@ -68,7 +68,7 @@ fn check_entry(
     let mut buffer = Vec::new();
     let offset = segment.offset(location);
     if offset >= segment.end() {
-        return Err(wrong("an entry points behind the last record of its segment"));
+        return Err(wrong("an entry points past the last record of its segment"));
     }
     let (record, _) = segment.read(offset, &mut buffer)?;
     if record.kind != Kind::Put || record.key != entry.key {

@@ -126,8 +126,8 @@ impl Chain {
         let is_ordered = heads().next().map(|(_, head)| head.header.is_ordered);
         for (file, head) in heads() {
             if Some(head.header.is_ordered) != is_ordered {
-                let message = "this segment is of an ordered store and others are not, or the \
-                               other way round";
+                let message =
+                    "this segment and the others disagree on whether the store is ordered";
                 let path = dir.join(segment_file(file.number));
                 return Err(Error::corrupt(message).at(8).in_file(&path));
             }

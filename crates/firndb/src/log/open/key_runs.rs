@@ -4,12 +4,13 @@ use crate::disk::{Disk, written_as};
 use crate::log::format::names::{key_run_file, key_run_segments};
 use crate::log::options::Access;
 use crate::log::segments::key_run_file::{KeyRun, owner};
+use crate::log::state::key_order::Sources;
 use crate::{ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the runs with these names of a store whose log ends in segment `last`. Those in `known`
-/// are open. Runs that are damaged, that others contain, and of another store are passed over:
+/// Opens the runs with these names of a store whose log ends in segment `last`. Those of `known`
+/// are open; those of which it is known that they were damaged are read in full. Runs that are damaged, that others contain, and of another store are passed over:
 /// their segments get new ones. So are runs of the last segment, which may get more records: a
 /// power cut may have lost the segment after it. `NotFound` if a file disappeared, because a writer
 /// has merged it.
@@ -19,7 +20,7 @@ pub(crate) fn find_runs(
     store: u64,
     last: u64,
     names: &[String],
-    known: &[Arc<KeyRun>],
+    known: &Sources,
 ) -> Result<Vec<Arc<KeyRun>>> {
     let mut segments: Vec<(u64, u64)> =
         names.iter().filter_map(|name| key_run_segments(name)).filter(|run| run.1 < last).collect();
@@ -31,9 +32,12 @@ pub(crate) fn find_runs(
             continue;
         }
         let same = |run: &&Arc<KeyRun>| (run.meta.first, run.meta.last) == (first, last);
-        let run = match known.iter().find(same).filter(|run| !run.is_damaged()) {
-            Some(run) => Ok(Arc::clone(run)),
-            None => KeyRun::open(disk, access, dir, store, (first, last)).map(Arc::new),
+        let open = || KeyRun::open(disk, access, dir, store, (first, last)).map(Arc::new);
+        let run = match known.runs.iter().find(same) {
+            Some(run) if !run.is_damaged() => Ok(Arc::clone(run)),
+            None if !known.damaged.contains(&(first, last)) => open(),
+            // A writer may have written it again.
+            _ => open().and_then(|run| run.verify().map(|()| run)),
         };
         match run {
             Ok(run) => {

@@ -98,8 +98,8 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     let mut recovered = load_segments((chain, &members), &disk, dir, &mut loader.table, &options)?;
     let mut order = None;
     if is_ordered {
-        let last = recovered.last.0;
-        let runs = find_runs((&*disk, options.access), dir, id, last, &names, &[])?;
+        let (last, known) = (recovered.last.0, Sources::default());
+        let runs = find_runs((&*disk, options.access), dir, id, last, &names, &known)?;
         if !options.read_only {
             recovered.leftovers.extend(leftover_runs(&*disk, dir, id, &names, &runs));
         }

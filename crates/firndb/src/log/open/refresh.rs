@@ -154,8 +154,8 @@ fn all_changes(shared: &Shared, point: &RefreshPoint) -> Result<Option<Changes>>
     let runs = match &shared.order {
         None => None,
         Some(order) => {
-            let (disk, known) = ((&*dir.disk, shared.options.access), &order.sources().runs);
-            Some(find_runs(disk, &dir.path, id, chain.last.0, &names, known)?)
+            let (disk, known) = ((&*dir.disk, shared.options.access), order.sources());
+            Some(find_runs(disk, &dir.path, id, chain.last.0, &names, &known)?)
         }
     };
     Ok(Some(Changes { names, last: chain.last, new, gone, runs }))
@@ -314,8 +314,9 @@ fn apply(shared: &Shared, point: &mut Option<RefreshPoint>, changes: Changes) ->
         shared.counters.live_bytes.store(loader.live_bytes(), Ordering::Relaxed);
     }
     if let Some(order) = &shared.order {
-        let runs = changes.runs.unwrap_or_else(|| order.sources().runs.clone());
-        let Ok(sources) = order.sources().followed_by(runs, &loader.table.in_order()) else {
+        let known = order.sources();
+        let runs = changes.runs.unwrap_or_else(|| known.intact_runs());
+        let Ok(sources) = known.followed_by(runs, &loader.table.in_order()) else {
             return Refreshed::MustReopen;
         };
         order.store(sources);

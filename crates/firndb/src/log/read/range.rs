@@ -12,7 +12,8 @@ use crate::log::segments::key_source::{Direction, KeySource};
 use crate::log::segments::segment::RECORD_LINES;
 use crate::log::state::key_order::{ScanMerge, Sources};
 use crate::log::state::lookup::{entry_at, read_at};
-use crate::{Error, Result};
+use crate::log::state::shared::Shared;
+use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// Entries of the first batch. Later ones have up to [`BATCH_MAX`].
@@ -73,6 +74,22 @@ fn over(snapshot: SnapshotRef<'_>, range: KeyRange) -> Result<Range<'_>> {
         last: None,
         expired: 0,
     })
+}
+
+/// Makes the next scan of a reader sort the keys of the segments whose run is damaged. A writer
+/// writes such runs again: see `maintenance/key_order.rs`.
+#[cold]
+fn give_up_damaged_runs(shared: &Shared) {
+    let Some(order) = shared.order.as_ref().filter(|_| !shared.dir.is_forked_child()) else {
+        return;
+    };
+    // Does not wait: the caller may be inside a call that has the lock. Then a later scan does it.
+    if let Ok(writer) = shared.writer.try_lock()
+        && writer.is_none()
+        && order.sources().runs.iter().any(|run| run.is_damaged())
+    {
+        order.give_up_in_reader(&shared.segments());
+    }
 }
 
 /// Iterates over keys and values of a snapshot in the order of the keys. Ends with an error at a
@@ -141,7 +158,10 @@ impl<'a> Range<'a> {
             None if self.is_over => return None,
             None => self.fill().map(|()| None),
         };
-        if step.is_err() {
+        if let Err(e) = &step {
+            if e.kind() == ErrorKind::Corrupt {
+                give_up_damaged_runs(&self.snapshot.shared);
+            }
             self.is_over = true;
             self.batch.truncate(self.next);
         }

@@ -1,8 +1,8 @@
 //! A key run, as a file: see `format/key_run.rs`.
 
 use crate::bytes::int::u64_at;
-use crate::disk::envelope::{Envelope, EnvelopeWriter, Kind, kind_in_header};
-use crate::disk::{Append, Disk, ReadAt};
+use crate::disk::envelope::{Envelope, EnvelopeWriter, Kind, begins_as_frozen, kind_in_header};
+use crate::disk::{Append, Disk, Entry, ReadAt};
 use crate::log::format::key_block::{Block, BlockWriter, Group};
 use crate::log::format::key_run::{
     BLOCKS, FENCES, FenceWriter, Fences, KeyRunMeta, META, OWNER, encode_owner,
@@ -30,6 +30,26 @@ pub(crate) fn owner(disk: &dyn Disk, path: &Path) -> Result<Option<u64>> {
     file.read_at(0, &mut head)?;
     let is_run = kind_in_header(&head) == Some(Kind::LogKeyRun as u32);
     Ok(is_run.then(|| u64_at(&head, OWNER_AT)))
+}
+
+/// `AlreadyExists` if a path names something that is neither a file of FirnDB nor a damaged run of
+/// this store. A power cut may have left zeros.
+pub(crate) fn check_place(disk: &dyn Disk, path: &Path, store: u64) -> Result<()> {
+    let is_free = match disk.look(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => true,
+        Ok(Entry::File(length)) => {
+            let mut head = [0; OWNER_AT + 8];
+            let length = head.len().min(usize::try_from(length).unwrap_or(usize::MAX));
+            disk.open(path)?.read_at(0, &mut head[..length])?;
+            let is_run = begins_as_frozen(&head[..length]) || u64_at(&head, OWNER_AT) == store;
+            is_run || head.iter().all(|&byte| byte == 0)
+        }
+        found => found.map(|_| false)?,
+    };
+    let message = "this has the name of a key run that is to be written, and is no file of FirnDB: \
+                   move it to another directory";
+    let taken = || Error::new(ErrorKind::AlreadyExists, message).in_file(path);
+    is_free.then_some(()).ok_or_else(taken)
 }
 
 /// Writes a key run. Takes about a tenth of a byte of memory per entry, for the fences.
@@ -156,8 +176,10 @@ impl KeyRun {
             };
             let meta = KeyRunMeta::decode(file.section(index(META)?)?)?;
             if (meta.store, (meta.first, meta.last)) != (store, segments) {
-                let message = format!("a run of segments {} to {}", meta.first, meta.last);
-                return Err(Error::corrupt(format!("this is {message} of another store")));
+                let of = if meta.store == store { "this store" } else { "another store" };
+                let KeyRunMeta { first, last, .. } = meta;
+                let message = format!("this is the run of segments {first} to {last} of {of}");
+                return Err(Error::corrupt(message));
             }
             let (fences, blocks) = (index(FENCES)?, file.entry(index(BLOCKS)?));
             Ok((meta, fences, (blocks.offset, blocks.len)))

@@ -5,7 +5,7 @@
 //! The distance is counted in segments: full segments that are not sealed yet, plus those that
 //! compaction should have freed. Compaction has nothing left to do when the files take live bytes /
 //! (1 - threshold), including the heads that these need. In an ordered store the first part is at
-//! least the number of full segments whose keys are in memory because they have no key run yet.
+//! least the number of full segments whose keys puts left in memory because they have no key run yet.
 //!
 //! A store can have a limited number of segments. When it approaches that number and maintenance
 //! can free some, writers wait as long as that takes.
@@ -35,7 +35,7 @@ pub(crate) struct Backpressure {
     /// The last segment that is full, and the last one that was sealed.
     pub(crate) full: AtomicU64,
     pub(crate) sealed: AtomicU64,
-    /// Full segments whose keys are in memory.
+    /// Full segments whose keys puts left in memory.
     pub(crate) tails: AtomicU64,
     /// Segments that compaction should have freed.
     excess: AtomicU64,

@@ -25,8 +25,11 @@ pub(crate) struct KeyOrder {
     /// Held while the sources are replaced.
     changing: Mutex<()>,
     /// Held while runs are written.
-    pub(crate) working: Mutex<()>,
+    pub(crate) working: Mutex<Refused>,
 }
+
+/// The segments of the runs for whose merge there was no space on the disk.
+pub(crate) type Refused = Vec<(u64, u64)>;
 
 /// The sources at one moment.
 #[derive(Default)]
@@ -36,20 +39,44 @@ pub(crate) struct Sources {
     /// Ordered by segment. The active segment of a store that was opened has two: for the records
     /// from before and for those since.
     pub(crate) tails: Vec<SegmentTail>,
+    /// Segments of runs that a reader gave up because they are damaged. It looks for better ones
+    /// when it is refreshed.
+    pub(crate) damaged: Vec<(u64, u64)>,
     /// Number and slot of the segments, in the order of numbers.
     slots: OnceLock<Box<[(u64, usize)]>>,
 }
 
 impl Clone for Sources {
     fn clone(&self) -> Sources {
-        let (runs, tails) = (self.runs.clone(), self.tails.clone());
-        Sources { runs, tails, slots: OnceLock::new() }
+        let Sources { runs, tails, damaged, slots: _ } = self;
+        let (runs, tails, damaged) = (runs.clone(), tails.clone(), damaged.clone());
+        Sources { runs, tails, damaged, slots: OnceLock::new() }
     }
 }
 
-/// A tail that is filled when it is needed first; the offset of a damaged record, if there is one
-/// in the segment.
-pub(crate) type LazyTail = Arc<OnceLock<std::result::Result<Tail, u64>>>;
+/// A tail that puts fill, or the first scan that needs it.
+#[derive(Default)]
+pub(crate) struct LazyTail {
+    /// The offset of a damaged record, if there is one in the segment.
+    filled: OnceLock<std::result::Result<Tail, u64>>,
+    /// Held while a scan fills it, so that others do not do the same.
+    filling: Mutex<()>,
+    /// Whether puts fill it.
+    is_of_puts: bool,
+}
+
+impl LazyTail {
+    /// An empty tail for puts.
+    fn of_puts() -> LazyTail {
+        LazyTail { filled: Ok(Tail::default()).into(), is_of_puts: true, ..LazyTail::default() }
+    }
+
+    /// The keys, if they are in memory.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&Tail> {
+        self.filled.get()?.as_ref().ok()
+    }
+}
 
 /// The tail of a segment.
 #[derive(Clone)]
@@ -57,7 +84,7 @@ pub(crate) struct SegmentTail {
     pub(crate) segment: Arc<Segment>,
     /// Where the records end that the tail is filled with.
     pub(crate) end: u64,
-    pub(crate) tail: LazyTail,
+    pub(crate) tail: Arc<LazyTail>,
 }
 
 /// A source of a scan.
@@ -75,8 +102,8 @@ impl KeyOrder {
     }
 
     /// Adds a segment that begins now. Returns the tail for its records.
-    pub(crate) fn begin(&self, segment: &Arc<Segment>) -> LazyTail {
-        let tail: LazyTail = Arc::new(OnceLock::from(Ok(Tail::default())));
+    pub(crate) fn begin(&self, segment: &Arc<Segment>) -> Arc<LazyTail> {
+        let tail = Arc::new(LazyTail::of_puts());
         let (segment, its) = (Arc::clone(segment), Arc::clone(&tail));
         self.change(|sources| sources.tails.push(SegmentTail { segment, end: 0, tail: its }));
         tail
@@ -137,6 +164,16 @@ impl KeyOrder {
         });
     }
 
+    /// Replaces damaged runs of a reader by tails of those of these segments that they covered. No
+    /// refresh changes the segments meanwhile.
+    pub(crate) fn give_up_in_reader(&self, segments: &[Arc<Segment>]) {
+        self.change(|sources| {
+            let followed = sources.followed_by(sources.intact_runs(), segments);
+            // It reads no records of tails that are as long as before.
+            followed.into_iter().for_each(|followed| *sources = followed);
+        });
+    }
+
     /// Replaces all sources.
     pub(crate) fn store(&self, sources: Sources) {
         self.change(|old| *old = sources);
@@ -167,6 +204,11 @@ impl Sources {
         sources
     }
 
+    /// The runs in which no damage was found.
+    pub(crate) fn intact_runs(&self) -> Vec<Arc<KeyRun>> {
+        self.runs.iter().filter(|run| !run.is_damaged()).cloned().collect()
+    }
+
     /// The sources of a reader after a refresh, which has these runs and segments now. Tails that
     /// are filled are kept, and get the keys of new records.
     pub(crate) fn followed_by(
@@ -176,18 +218,24 @@ impl Sources {
     ) -> Result<Sources> {
         let mut sources = Sources::of(runs, segments);
         for new in &mut sources.tails {
-            let mut before = self.tails.iter();
-            let Some(old) = before.find(|old| old.segment.number == new.segment.number) else {
+            let number = new.segment.number;
+            let at = self.tails.partition_point(|old| old.segment.number < number);
+            let Some(old) = self.tails.get(at).filter(|old| old.segment.number == number) else {
                 continue;
             };
             if old.end < new.end {
                 // Asked once: another thread may fill it now, without the new keys.
-                let Some(Ok(tail)) = old.tail.get() else { continue };
+                let Some(tail) = old.tail.get() else { continue };
                 let contents = new.segment.contents()?;
                 add_keys(tail, &new.segment, &contents, (old.end, new.end))?;
             }
             new.tail = Arc::clone(&old.tail);
         }
+        let damaged = self.runs.iter().filter(|run| run.is_damaged());
+        let damaged = damaged.map(|run| (run.meta.first, run.meta.last));
+        let mut damaged: Vec<_> = self.damaged.iter().copied().chain(damaged).collect();
+        damaged.retain(|&(first, _)| !sources.has_run(first));
+        sources.damaged = damaged;
         Ok(sources)
     }
 
@@ -244,13 +292,17 @@ impl SegmentTail {
 
     /// Whether the keys are in memory.
     pub(crate) fn is_filled(&self) -> bool {
-        matches!(self.tail.get(), Some(Ok(_)))
+        self.tail.get().is_some()
+    }
+
+    /// Whether puts filled it.
+    pub(crate) fn is_of_puts(&self) -> bool {
+        self.tail.is_of_puts
     }
 
     /// Bytes of memory; 0 if it is not filled.
     pub(crate) fn memory(&self) -> u64 {
-        let tail = self.tail.get().and_then(|tail| tail.as_ref().ok());
-        tail.map_or(0, |tail| tail.memory() as u64)
+        self.tail.get().map_or(0, |tail| tail.memory() as u64)
     }
 
     /// The entries from a bound on, in a few parts.
@@ -260,19 +312,25 @@ impl SegmentTail {
         direction: Direction,
     ) -> Result<Vec<TailIter<Segment>>> {
         let (segment, number) = (&self.segment, self.segment.number);
-        // What is appended after this is in no snapshot that uses the tail now.
+        // Records appended later belong to no snapshot that is using the tail now.
         let end = segment.align(segment.end()) >> segment.alignment_log2;
         self.tail()?.seek(segment, number, end, bound, direction)
     }
 
     /// The tail, filled. `Corrupt` if a record of the segment is damaged.
     fn tail(&self) -> Result<&Tail> {
-        let filled = match self.tail.get() {
+        let LazyTail { filled, filling, .. } = &*self.tail;
+        let filled = match filled.get() {
             Some(filled) => filled,
-            // Another scan may fill it first.
             None => {
-                let filled = self.fill()?;
-                self.tail.get_or_init(|| filled)
+                let _one_at_a_time = lock(filling);
+                match filled.get() {
+                    Some(filled) => filled,
+                    None => {
+                        let found = self.fill()?;
+                        filled.get_or_init(|| found)
+                    }
+                }
             }
         };
         filled.as_ref().map_err(|&offset| self.segment.damage(offset))
@@ -301,7 +359,7 @@ fn add_keys(tail: &Tail, segment: &Segment, contents: &[u8], (from, to): (u64, u
 }
 
 /// A sorted source of entries.
-#[expect(clippy::large_enum_variant, reason = "a scan has some ten to twenty of them")]
+#[expect(clippy::large_enum_variant, reason = "a scan has 10 to 40 of them")]
 pub(crate) enum Source {
     Run(KeyRunIter),
     Tail(TailIter<Segment>),

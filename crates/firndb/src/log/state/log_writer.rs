@@ -34,7 +34,7 @@ pub(crate) struct LogWriter {
     pub(crate) active: AppendMapWriter,
     pub(crate) segment: Arc<Segment>,
     /// In an ordered store, the keys of the records that are appended to the active segment.
-    pub(crate) tail: Option<LazyTail>,
+    pub(crate) tail: Option<Arc<LazyTail>>,
     pub(crate) index: IndexWriter,
     pub(crate) next_number: u64,
     pub(crate) spare: Option<SpareSegment>,
@@ -97,7 +97,7 @@ impl LogWriter {
     #[inline]
     pub(crate) fn note_key(&self, frame: &Frame, location: RecordLocation) {
         let tail = self.tail.as_ref().and_then(|tail| tail.get());
-        if let Some(Ok(tail)) = tail
+        if let Some(tail) = tail
             && frame.record.kind == Kind::Put
         {
             tail.push(frame.record.key, location.offset() as u32);

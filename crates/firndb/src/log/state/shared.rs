@@ -162,7 +162,8 @@ impl Shared {
         let full = self.backpressure.full.load(Ordering::Relaxed);
         let sources = order.sources();
         let tails = sources.tails.iter().filter(|tail| tail.segment.number <= full);
-        let count = tails.filter(|tail| tail.is_filled()).count();
+        // Writers do not wait for keys that a scan needs, such as those of a restored store.
+        let count = tails.filter(|tail| tail.is_of_puts() && tail.is_filled()).count();
         self.backpressure.tails.store(count as u64, Ordering::Relaxed);
     }
 

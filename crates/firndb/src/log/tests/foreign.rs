@@ -113,7 +113,9 @@ fn live_with(dir: &Path, foreign: &[PathBuf], ordered: bool, label: &str) {
         }
     }
     let _ = store.compact(0.3);
-    let _ = store.close();
+    if let Err(e) = store.close() {
+        assert!(!ordered && foreign.iter().any(|path| e.file() == Some(path)), "{label}: {e}");
+    }
     check(&LogStore::open_with(dir, options()).unwrap(), round, label);
 }
 
@@ -142,6 +144,10 @@ fn foreign_entries_of_a_directory_do_no_harm() {
         live_with(&dir, &paths, ordered, &label);
         for path in paths.iter().filter(|path| path.is_dir() && !path.is_symlink()) {
             assert_eq!(fs::read(path.join("inside")).unwrap(), b"kept", "{label}");
+        }
+        for path in paths.iter().filter(|_| ordered && matches!(kind, Kind::Text | Kind::Link)) {
+            let kept = if path.is_symlink() { "not of this store" } else { "a user's notes\n" };
+            assert_eq!(fs::read(path).unwrap(), kept.as_bytes(), "{label}");
         }
         assert_eq!(fs::read(&outside).unwrap(), b"not of this store", "{label}");
         fs::remove_dir_all(&dir).unwrap();

@@ -1,7 +1,7 @@
 //! Scans of ordered stores compared with a `BTreeMap`, while everything that a store does happens
 //! between them.
 
-use super::{DIR, Map, Rng, options};
+use super::{DIR, Map, Rng, Steps, options};
 use crate::bytes::key_range::KeyRange;
 use crate::disk::{Disk, DiskRef, Map as Bytes, SimDisk};
 use crate::log::format::names::key_run_segments;
@@ -220,6 +220,39 @@ fn runs_are_merged_and_drop_stale_entries() {
     assert_eq!(pairs(store.range(..)), expected);
 }
 
+#[test]
+fn a_single_run_with_stale_entries_is_written_again() {
+    let disk = SimDisk::new();
+    let options = Options { ordered: true, segment_bytes: 1 << 20, ..options() };
+    let open = || LogStore::open_on(Arc::clone(&disk) as DiskRef, Path::new(DIR), options.clone());
+    let store = open().unwrap();
+    let key = |n: u32| n.to_be_bytes();
+    for segment in 0..8 {
+        (0..750).for_each(|n| store.put(key(segment * 750 + n), b"").unwrap());
+        store.roll().unwrap();
+    }
+    while store.seal().unwrap() {}
+    while order_step(store.writable()).unwrap() {}
+    let snapshot = store.snapshot();
+    let entries = || {
+        let sources = store.writable().order.as_ref().unwrap().sources();
+        sources.runs.iter().map(|run| run.meta.entries).collect::<Vec<_>>()
+    };
+    assert_eq!(entries(), [6000]);
+    (0..5900).for_each(|n| assert!(store.delete(key(n)).unwrap()));
+    assert!(order_step(store.writable()).unwrap());
+    assert!(!order_step(store.writable()).unwrap());
+    assert_eq!(entries(), [100]);
+    assert_eq!(runs(&disk), 1, "under the same name");
+    let found: Vec<_> = pairs(store.range(..)).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(found, (5900..6000).map(|n| key(n).to_vec()).collect::<Vec<_>>());
+    assert_eq!(pairs(snapshot.range(..)).len(), 6000, "of its moment");
+    drop(snapshot);
+    store.verify().unwrap();
+    drop(store);
+    assert_eq!(pairs(open().unwrap().range(..)).len(), 100);
+}
+
 /// Records of a very large segment begin at multiples of a number that exceeds the length of a
 /// small one.
 #[test]
@@ -242,6 +275,34 @@ fn a_tail_has_the_last_record_of_a_segment_with_an_alignment() {
         all.advance().unwrap();
     }
     assert!(all.current().is_none());
+}
+
+/// A key of 64 bytes, the length of the longest fence, begins keys in several blocks of a run.
+#[test]
+fn keys_that_begin_with_a_key_of_64_bytes_are_found() {
+    let disk = SimDisk::new();
+    let options = Options { ordered: true, segment_bytes: 1 << 20, ..options() };
+    let store = LogStore::open_on(Arc::clone(&disk) as DiskRef, Path::new(DIR), options).unwrap();
+    let directory = vec![b'd'; 64];
+    store.put(&directory, b"").unwrap();
+    for n in 0..3000u32 {
+        store.put([&directory[..], format!("/{n:04}").as_bytes()].concat(), b"").unwrap();
+    }
+    store.roll().unwrap();
+    while store.maintain().unwrap() {}
+    let sources = store.writable().order.as_ref().unwrap().sources();
+    assert!(sources.runs.iter().any(|run| run.meta.blocks > 3));
+    const END: Bound<Vec<u8>> = Bound::Unbounded;
+    let from = |bound: Bound<Vec<u8>>| pairs(store.range(KeyRange::new(bound, END)));
+    let to = |bound: Bound<Vec<u8>>| {
+        let range = store.range(KeyRange::new(END, bound));
+        pairs(range.map(Range::reversed)).len()
+    };
+    assert_eq!(from(Bound::Included(directory.clone())).len(), 3001);
+    let inside = from(Bound::Excluded(directory.clone()));
+    assert_eq!((inside.len(), &inside[0].0[64..]), (3000, &b"/0000"[..]));
+    assert_eq!(to(Bound::Included(directory.clone())), 1);
+    assert_eq!(to(Bound::Excluded(directory)), 0);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::log::maintenance::key_order::order_step;
 use crate::log::segments::key_merge::KeyMerge;
 use crate::log::segments::key_run_file::{KeyRun, KeyRunWriter};
 use crate::log::segments::key_source::{Direction, KeySource};
+use crate::log::segments::reserve::{Need, disk_full};
 use crate::log::{Access, LogStore, Options};
 use crate::{ErrorKind, Result};
 use std::ops::Bound;
@@ -129,6 +130,50 @@ fn a_damaged_run_is_written_again() {
     check(&open(&disk), &map, "opened again");
 }
 
+/// A reader cannot write a run. It sorts the keys of the segments, until it finds a better run.
+#[test]
+fn a_reader_does_without_a_damaged_run() {
+    for access in [Access::Map, Access::Buffered] {
+        let (disk, mut map) = closed(3);
+        let path = at(&key_run_file((2, 2)));
+        disk.damage(&path, 130);
+        let reading = Options { read_only: true, create: false, access, ..options() };
+        let reader = try_open(&disk, reading).unwrap();
+        let (keys, snapshot) = (reader.stats().key_runs, reader.snapshot());
+        let error = reader.range(..).unwrap().collect::<Result<Vec<_>>>().unwrap_err();
+        assert_eq!((error.kind(), error.file()), (ErrorKind::Corrupt, Some(&*path)));
+        check(&reader, &map, "given up");
+        assert_eq!(reader.stats().key_runs, keys - 1);
+        assert!(snapshot.range(..).unwrap().any(|record| record.is_err()), "as it was");
+        drop(snapshot);
+        reader.refresh().unwrap();
+        // With buffered access it opens the store again, and finds the damage again.
+        if access == Access::Map {
+            check(&reader, &map, "nothing changed");
+        }
+        // The writer does not scan, so it does not find the damage.
+        let store = open(&disk);
+        for round in 0..3u8 {
+            store.put([50, round], [round; 10]).unwrap();
+            map.insert(vec![50, round], vec![round; 10]);
+            if round > 0 {
+                store.roll().unwrap();
+                maintain(&store);
+            }
+            reader.refresh().unwrap();
+            if access == Access::Map {
+                check(&reader, &map, "after a refresh");
+            }
+        }
+        assert!(store.range(..).unwrap().any(|record| record.is_err()));
+        maintain(&store);
+        reader.refresh().unwrap();
+        check(&reader, &map, "written again");
+        assert_eq!(reader.stats().key_runs, store.stats().key_runs);
+        store.close().unwrap();
+    }
+}
+
 /// The bytes of a run of segments that have a run each.
 fn merged(disk: &SimDisk, store: u64, (first, last): (u64, u64)) -> Vec<u8> {
     let run = |n| KeyRun::open(disk, Access::Map, Path::new(DIR), store, (n, n)).unwrap();
@@ -245,9 +290,9 @@ fn a_segment_that_is_continued_after_a_power_cut_keeps_its_keys() {
     }
 }
 
-/// A store with eight sealed segments without runs.
-fn without_runs() -> (Arc<SimDisk>, Map) {
-    let (disk, map) = closed(8);
+/// A closed store with sealed segments without runs.
+fn without_runs(count: u8) -> (Arc<SimDisk>, Map) {
+    let (disk, map) = closed(count);
     for segments in runs(&disk) {
         disk.remove(&at(&key_run_file(segments))).unwrap();
     }
@@ -257,7 +302,7 @@ fn without_runs() -> (Arc<SimDisk>, Map) {
 
 #[test]
 fn a_full_disk_at_any_write_of_runs_stops_nothing_else() {
-    let (base, map) = without_runs();
+    let (base, map) = without_runs(8);
     let work = |disk: Arc<SimDisk>| {
         let store = open(&disk);
         let mut refused = 0;
@@ -309,6 +354,83 @@ fn a_full_disk_at_any_write_of_runs_stops_nothing_else() {
         }
     }
     assert!(all > 50, "{all}");
+}
+
+/// A merge that fills the disk is not tried again and again.
+#[test]
+fn a_merge_without_space_waits_for_a_change() {
+    let (disk, map) = without_runs(8);
+    let store = open(&disk);
+    let shared = store.writable();
+    let merge_fails = || {
+        disk.limit(0);
+        let error = order_step(shared).unwrap_err();
+        assert!(error.is_disk_full(), "{error}");
+        disk.limit(1 << 20);
+    };
+    let sealed = || shared.segments().iter().filter(|its| its.hint.get().is_some()).count();
+    while store.stats().key_runs < sealed() as u64 {
+        assert!(order_step(shared).unwrap());
+    }
+    merge_fails();
+    let ops = disk.ops();
+    (0..3).for_each(|_| assert!(!order_step(shared).unwrap()));
+    assert_eq!(disk.ops(), ops, "no attempt");
+    // Without the reserve there is no attempt either, and with a new one there is.
+    let full = || Err::<(), _>(disk_full(Path::new(DIR), 1));
+    assert!(shared.spend_reserve(Need::Compact, full).is_err());
+    assert!(!order_step(shared).unwrap());
+    shared.hold_reserve(0).unwrap();
+    merge_fails();
+    assert!(!order_step(shared).unwrap());
+    // There is an attempt after a new run, too.
+    store.roll().unwrap();
+    maintain(&store);
+    assert!(store.stats().key_runs < 3);
+    check(&store, &map, "merged");
+}
+
+/// A store that was restored has no runs, and a writer with a short life does not write all.
+#[test]
+fn a_store_without_runs_is_scanned_written_and_closed() {
+    let (disk, mut map) = without_runs(40);
+    let store = open(&disk);
+    check(&store, &map, "from the segments");
+    store.put([60], b"new").unwrap();
+    map.insert(vec![60], b"new".to_vec());
+    store.roll().unwrap();
+    let tails = store.writable().backpressure.tails.load(Ordering::Relaxed);
+    assert_eq!(tails, 1, "puts do not wait for the keys that the scan needed");
+    check(&store, &map, "with a put");
+    store.close().unwrap();
+    let now = runs(&disk).len();
+    assert!((1..20).contains(&now), "{now} runs");
+    let store = open(&disk);
+    check(&store, &map, "partly with runs");
+    maintain(&store);
+    check(&store, &map, "maintained");
+    store.verify().unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn a_key_that_is_damaged_after_its_put_gets_into_no_run() {
+    let disk = SimDisk::new();
+    let options = Options { ordered: true, access: Access::Buffered, ..options() };
+    let store = try_open(&disk, options).unwrap();
+    let key = |n: u8| [&[b'k'; 20][..], &[n]].concat();
+    (0..5).for_each(|n| store.put(key(n), [n; 50]).unwrap());
+    store.roll().unwrap();
+    assert!(store.seal().unwrap());
+    let path = at(&segment_file(1));
+    let bytes = disk.files()[&path].clone();
+    disk.damage(&path, bytes.windows(21).position(|part| part == key(3)).unwrap() + 18);
+    let error = order_step(store.writable()).unwrap_err();
+    assert_eq!((error.kind(), error.file()), (ErrorKind::Corrupt, Some(&*path)));
+    assert!(runs(&disk).is_empty());
+    let scanned = store.range(..).unwrap().collect::<Result<Vec<_>>>().unwrap_err();
+    assert_eq!(scanned.kind(), ErrorKind::Corrupt);
+    store.close().unwrap();
 }
 
 /// A failing disk leaves no keys in memory that are in the segments.
