@@ -75,8 +75,8 @@ impl KeyRunMeta {
         let impossible = || {
             let KeyRunMeta { first, last, entries, blocks, .. } = meta;
             Error::corrupt(format!(
-                "the meta section of a key run is impossible: segments {first} to {last}, {entries} \
-                 entries, {blocks} blocks"
+                "the meta section of a key run is impossible: segments {first} to {last}, \
+                 {entries} entries, {blocks} blocks"
             ))
         };
         is_possible.then_some(meta).ok_or_else(impossible)

@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Opens the runs with these names of a store whose log ends in segment `last`. Those of `known`
-/// are open; those of which it is known that they were damaged are read in full. Runs that are damaged, that others contain, and of another store are passed over:
-/// their segments get new ones. So are runs of the last segment, which may get more records: a
-/// power cut may have lost the segment after it. `NotFound` if a file disappeared, because a writer
-/// has merged it.
+/// are open, and those that were damaged are read in full. Runs that are damaged, that others
+/// contain, and of another store are passed over: their segments get new ones. So are runs of the
+/// last segment, which may get more records: a power cut may have lost the segment after it.
+/// `NotFound` if a file disappeared, because a writer has merged it.
 pub(crate) fn find_runs(
     (disk, access): (&dyn Disk, Access),
     dir: &Path,

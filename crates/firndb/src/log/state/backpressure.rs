@@ -5,7 +5,8 @@
 //! The distance is counted in segments: full segments that are not sealed yet, plus those that
 //! compaction should have freed. Compaction has nothing left to do when the files take live bytes /
 //! (1 - threshold), including the heads that these need. In an ordered store the first part is at
-//! least the number of full segments whose keys puts left in memory because they have no key run yet.
+//! least the number of full segments whose keys puts left in memory because they have no key run
+//! yet.
 //!
 //! A store can have a limited number of segments. When it approaches that number and maintenance
 //! can free some, writers wait as long as that takes.
