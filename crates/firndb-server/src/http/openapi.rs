@@ -20,7 +20,7 @@ pub fn show(request: &Request<Incoming>) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Route, required_role};
+    use super::super::{Route, Verb, required_role};
     use super::*;
     use crate::auth::Role;
     use crate::stores::Kind;
@@ -32,6 +32,7 @@ mod tests {
         match route {
             Route::Key { kind: Kind::Log, .. } => &["get", "head", "put", "delete"],
             Route::Key { .. } => &["get", "head"],
+            Route::Verb { verb: Verb::Scan, .. } => &["get", "post"],
             Route::Verb { .. } => &["post"],
             Route::Stores => &["get", "post"],
             Route::Store { .. } => &["get", "delete"],
@@ -61,7 +62,7 @@ mod tests {
             if kind != Kind::Collection {
                 described(format!("/v1/{}/{{store}}/keys/{{key}}", kind.path()));
             }
-            for verb in super::super::Verb::all().filter(|verb| verb.fits(kind)) {
+            for verb in Verb::all().filter(|verb| verb.fits(kind)) {
                 described(format!("/v1/{}/{{store}}:{}", kind.path(), verb.name()));
             }
         }

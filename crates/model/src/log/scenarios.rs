@@ -195,8 +195,9 @@ fn rebuild_twice() {
 
 /// Splits the only shard, which has the entries 5 and 12.
 fn split_first(index: &Index, writer: &mut IndexWriter) {
-    // So many more fit into each half, but not into the whole.
-    assert!(writer.make_room_for_all(index, &mut [hash(5); 9]));
+    // Nine more keys fit into each half, but not into the whole.
+    let mut hashes: [u64; 9] = std::array::from_fn(|n| hash(5) + n as u64);
+    assert!(writer.make_room_for_all(index, &mut hashes));
     assert_eq!(index.pages.leaf(hash(5)).depth, 1, "it was split");
 }
 
