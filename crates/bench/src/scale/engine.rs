@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a key.
+/// Length of a key in bytes.
 pub const KEY_BYTES: usize = 8;
 /// Shortest value: number and version.
 pub const VALUE_LEAST: usize = 16;
@@ -66,7 +66,7 @@ struct Engine {
     /// Anonymous memory of the process without a store.
     baseline: u64,
     store: Option<LogStore>,
-    /// The next region of the log that a get from disk reads.
+    /// Counts the regions that gets from disk have read: the next get reads another one.
     region: u64,
 }
 

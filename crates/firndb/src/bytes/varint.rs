@@ -1,4 +1,4 @@
-//! LEB128 numbers below 2^21, and the beginning of a key as a number.
+//! Encodes numbers below 2^21 as LEB128, and converts the first bytes of a key to a number.
 
 /// Appends a number: 7 bits per byte, the lowest first; all bytes but the last have bit 7.
 #[inline]
@@ -32,8 +32,8 @@ fn long_varint(bytes: &[u8], first: u8, at: &mut usize) -> Option<usize> {
     None
 }
 
-/// The first eight bytes of a key as a number, filled up with zeros: the order of numbers that
-/// differ is the order of the keys.
+/// The first eight bytes of a key as a big-endian number; a shorter key is padded with zeros. Where
+/// the numbers of two keys differ, they have the order of the keys.
 #[inline]
 pub(crate) fn beginning(key: &[u8]) -> u64 {
     let bytes = key.first_chunk().copied().unwrap_or_else(|| {

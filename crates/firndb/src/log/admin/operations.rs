@@ -53,10 +53,10 @@ impl LogStore {
     }
 
     /// Reads and checks every record of the store, and checks that the index has exactly one
-    /// location per key, which holds a record of that key. In an ordered store, checks that every
-    /// entry of a key run, and of the sorted keys in memory, points at a record of its key, and
-    /// that a scan in the order of the keys has every record once; this reads every record again,
-    /// in that order. Then checks the files next to the segments. Writing may continue; in that
+    /// location per key, which holds a record of that key. In an ordered store, also checks that
+    /// each entry of the key runs and of the sorted keys in memory points at a record of its key,
+    /// and that a scan in key order returns every record exactly once. This reads every record a
+    /// second time, in key order. Then checks the files next to the segments. Writing may continue; in that
     /// case the number of live records is not compared with the number of keys.
     pub fn verify(&self) -> Result<Verification> {
         verify::verify(self)

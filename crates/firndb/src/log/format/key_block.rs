@@ -1,5 +1,5 @@
-//! A block of a key run: sorted keys and where their records are, with common prefixes of
-//! consecutive keys stored once.
+//! A block of a key run: sorted keys and the locations of their records. Consecutive keys share
+//! prefixes, which are stored once.
 //!
 //! ```text
 //! OFFSET  SIZE  FIELD
