@@ -81,23 +81,13 @@ impl Reader for &OpenLog {
         &mut self,
         prefix: &Prefix,
         reverse: bool,
-        mut each: impl FnMut(&[u8], &[u8]),
+        each: impl FnMut(&[u8], &[u8]),
     ) -> Result<()> {
-        let range = self.0.prefix(prefix)?;
-        let mut range = if reverse { range.reversed() } else { range };
-        while let Some(done) = range.next_with(&mut each) {
-            done?;
-        }
-        Ok(())
+        read_log(self.0.prefix(prefix)?, reverse, each)
     }
 
-    fn scan(&mut self, reverse: bool, mut each: impl FnMut(&[u8], &[u8])) -> Result<()> {
-        let range = self.0.range(..)?;
-        let mut range = if reverse { range.reversed() } else { range };
-        while let Some(done) = range.next_with(&mut each) {
-            done?;
-        }
-        Ok(())
+    fn scan(&mut self, reverse: bool, each: impl FnMut(&[u8], &[u8])) -> Result<()> {
+        read_log(self.0.range(..)?, reverse, each)
     }
 }
 
@@ -148,22 +138,36 @@ impl Reader for &OpenTable {
         &mut self,
         prefix: &Prefix,
         reverse: bool,
-        mut each: impl FnMut(&[u8], &[u8]),
+        each: impl FnMut(&[u8], &[u8]),
     ) -> Result<()> {
-        let range = self.0.prefix(prefix)?;
-        let mut range = if reverse { range.reversed() } else { range };
-        while let Some(done) = range.next_with(&mut each) {
-            done?;
-        }
-        Ok(())
+        read_table(self.0.prefix(prefix)?, reverse, each)
     }
 
-    fn scan(&mut self, reverse: bool, mut each: impl FnMut(&[u8], &[u8])) -> Result<()> {
-        let range = self.0.range(..)?;
-        let mut range = if reverse { range.reversed() } else { range };
-        while let Some(done) = range.next_with(&mut each) {
-            done?;
-        }
-        Ok(())
+    fn scan(&mut self, reverse: bool, each: impl FnMut(&[u8], &[u8])) -> Result<()> {
+        read_table(self.0.range(..)?, reverse, each)
     }
+}
+
+fn read_log(
+    range: firndb::log::Range<'_>,
+    reverse: bool,
+    mut each: impl FnMut(&[u8], &[u8]),
+) -> Result<()> {
+    let mut range = if reverse { range.reversed() } else { range };
+    while let Some(done) = range.next_with(&mut each) {
+        done?;
+    }
+    Ok(())
+}
+
+fn read_table(
+    range: firndb::table::Range<'_>,
+    reverse: bool,
+    mut each: impl FnMut(&[u8], &[u8]),
+) -> Result<()> {
+    let mut range = if reverse { range.reversed() } else { range };
+    while let Some(done) = range.next_with(&mut each) {
+        done?;
+    }
+    Ok(())
 }
