@@ -56,8 +56,8 @@ impl LogStore {
     /// location per key, which holds a record of that key. In an ordered store, also checks that
     /// each entry of the key runs and of the sorted keys in memory points at a record of its key,
     /// and that a scan in key order returns every record exactly once. This reads every record a
-    /// second time, in key order. Then checks the files next to the segments. Writing may continue; in that
-    /// case the number of live records is not compared with the number of keys.
+    /// second time, in key order. Then checks the files next to the segments. Writing may
+    /// continue; in that case the number of live records is not compared with the number of keys.
     pub fn verify(&self) -> Result<Verification> {
         verify::verify(self)
     }
