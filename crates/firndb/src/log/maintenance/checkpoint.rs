@@ -127,8 +127,7 @@ fn begin<'a>(
     segments: &'a [Arc<Segment>],
 ) -> Result<Vec<Option<SegmentBits<'a>>>> {
     let mut all: Vec<Option<SegmentBits>> = Vec::new();
-    // Under the lock no write is between its count and its change of the index.
-    let _quiet = lock_settled(shared)?;
+    // Reads each hint before it takes the lock: the disk may have to be read for that.
     for segment in segments {
         let Some(hint) = segment.hint.get() else { break };
         let puts = hint.puts()?;
@@ -138,12 +137,17 @@ fn begin<'a>(
         all[segment.slot] = Some(SegmentBits {
             segment,
             entries: puts.len(),
-            live_bytes: segment.live.load(Ordering::Relaxed),
+            live_bytes: 0,
             next: puts.iter().enumerate().peekable(),
             bits: vec![0; puts.len().div_ceil(64)],
             pending: Vec::new(),
             known: puts.hash_bits(),
         });
+    }
+    // Under the lock no write is between its count and its change of the index.
+    let _quiet = lock_settled(shared)?;
+    for its in all.iter_mut().flatten() {
+        its.live_bytes = its.segment.live.load(Ordering::Relaxed);
     }
     Ok(all)
 }
