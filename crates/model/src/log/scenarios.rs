@@ -5,6 +5,7 @@ use super::index::hash_index::{Index, Matches};
 use super::index::insert_buffer::BufferedInsert;
 use super::index::pages::Shape;
 use super::index::slot::RecordLocation;
+use super::index::sorted_entries::SortedEntries;
 use super::index::writer::{IndexWriter, create};
 use super::segment_table::{self as table, SegmentTable, Slots};
 use crate::sync::{LOADS, Loads, Swap};
@@ -132,6 +133,12 @@ fn location(n: u64) -> RecordLocation {
     RecordLocation::new(1, n)
 }
 
+/// Lays out the shard of an entry again, with the entry.
+fn fill(writer: &mut IndexWriter, index: &Index, n: u64) {
+    let entry = SortedEntries::new(index, &[(hash(n), location(n))]);
+    writer.fill(index, &entry).expect("a small index");
+}
+
 /// Whether there is an entry with this location.
 fn holds(index: &Index, n: u64) -> bool {
     index.find(hash(n), |found| (found == location(n)).then_some(())).is_some()
@@ -187,7 +194,7 @@ fn rebuild_twice() {
     let (index, mut writer) = index(1, &[1, 5].map(|n| (hash(n), location(n))));
     let reader = looks_for(&index, 5);
     for n in [2, 6] {
-        writer.fill(&index, &[(index.kept_bits(hash(n)), location(n))]).expect("a small index");
+        fill(&mut writer, &index, n);
     }
     reader.join().expect("the reader");
     assert!([1, 5, 2, 6].into_iter().all(|n| holds(&index, n)));
@@ -209,7 +216,7 @@ fn split() {
     let shared = Arc::clone(&index);
     let other = thread::spawn(move || assert_eq!(shared.matches(hash(2)), Matches::Nothing));
     split_first(&index, &mut writer);
-    writer.fill(&index, &[(index.kept_bits(hash(14)), location(14))]).expect("a small index");
+    fill(&mut writer, &index, 14);
     reader.join().expect("the reader");
     other.join().expect("the other reader");
     assert!([5, 12, 14].into_iter().all(|n| holds(&index, n)));
@@ -325,7 +332,7 @@ fn displaced_and_rebuilt() {
         assert_eq!(found, Some(location(9)), "an old entry is found");
     });
     for n in [2, 6] {
-        writer.fill(&index, &[(index.kept_bits(hash(n)), location(n))]).expect("a small index");
+        fill(&mut writer, &index, n);
     }
     reader.join().expect("the reader");
 }

@@ -101,6 +101,20 @@ impl<'a> Entries<'a> {
         self.iter_from(Position::default())
     }
 
+    /// The entries from this hash on, in order. Counts the buckets before them, 64 bits at a time.
+    pub(crate) fn iter_from_hash(&self, hash: u64) -> Iter<'a> {
+        let shift = u64::BITS - self.hash_bits;
+        let bucket = (hash >> shift >> self.layout.low) as usize;
+        let mut iter = self.iter_from(self.hashes.skip(Position::default(), bucket));
+        loop {
+            let mut after = iter.clone();
+            match after.next() {
+                Some(entry) if entry.0 < hash => iter = after,
+                _ => return iter,
+            }
+        }
+    }
+
     fn iter_from(&self, from: Position) -> Iter<'a> {
         Iter {
             hashes: self.hashes.iter_from(from, self.len),
@@ -149,6 +163,14 @@ pub(crate) struct Iter<'a> {
     offsets: Packed<'a>,
 }
 
+impl Iter<'_> {
+    /// The number of the next entry.
+    #[inline]
+    pub(crate) fn index(&self) -> usize {
+        self.hashes.index()
+    }
+}
+
 impl Iterator for Iter<'_> {
     type Item = (u64, u64);
 
@@ -184,6 +206,15 @@ mod tests {
                     "{near:x} of {}",
                     entries.len()
                 );
+            }
+        }
+        for &(hash, _) in entries.iter().step_by(7) {
+            for near in [hash, hash.saturating_sub(1), hash + 1] {
+                let near = near.min((1 << HASH_BITS) - 1) << (64 - HASH_BITS);
+                let rest = read.iter_from_hash(near);
+                let first = expected.partition_point(|entry| entry.0 < near);
+                assert_eq!(rest.index(), first);
+                assert!(rest.take(50).eq(expected[first..].iter().copied().take(50)));
             }
         }
         for hash in [0, (1 << HASH_BITS) - 1] {

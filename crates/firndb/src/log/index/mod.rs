@@ -50,6 +50,9 @@
 //! pages. A search that ran over reused pages, or read a half of a directory word that was being
 //! filled for a later rebuild, notices that the shard's word changed and starts again.
 //!
+//! An opening sorts the entries of a checkpoint on all processors ([`sorted_entries`]), and the
+//! writer lays out one shard after another.
+//!
 //! Two small buffers let writes proceed before a cache miss completes: [`insert_buffer`] holds
 //! entries that are not in their shard yet, [`displaced`] holds entries that were replaced before
 //! the writer compared the keys.
@@ -60,6 +63,7 @@ pub(crate) mod shard;
 pub(crate) mod insert_buffer;
 pub(crate) mod displaced;
 pub(crate) mod hash_index;
+pub(crate) mod sorted_entries;
 pub(crate) mod writer;
 #[cfg(all(test, not(firndb_model)))]
 mod tests;

@@ -230,6 +230,20 @@ impl Pages {
         self.reserved.store((seen + done.count()) as u32, Ordering::Relaxed);
     }
 
+    /// Allocates the memory for this many entries, from the end backwards, until it meets what the
+    /// writer has allocated from the beginning: so two threads share the work. Providing memory
+    /// takes about a quarter of the time of loading an index.
+    pub(crate) fn prepare_for(&self, entries: u64) {
+        // No shard has a higher load than 7/8. So the writer will need all of this.
+        let chunks = entries / (PAGE / 8 * 7 * CHUNK) as u64;
+        let is_new = |&number: &usize| self.chunk(number).and_then(OnceLock::get).is_none();
+        let new = (0..chunks as usize).rev().take_while(is_new);
+        // The writer reports a lack of memory.
+        new.map(|number| self.allocate_chunk(number, true))
+            .take_while(Result::is_ok)
+            .for_each(drop);
+    }
+
     /// Bytes of memory in use, including the word of each shard, and one for its counts, which the
     /// writer has.
     pub(crate) fn memory(&self) -> u64 {

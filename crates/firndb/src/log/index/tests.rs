@@ -2,8 +2,9 @@
 
 use crate::log::index::hash_index::{Index, Matches};
 use crate::log::index::insert_buffer::BufferedInsert;
-use crate::log::index::pages::{CHUNK, PAGES, Shape};
+use crate::log::index::pages::{CHUNK, PAGE, PAGES, Shape};
 use crate::log::index::slot::{OFFSETS, RecordLocation};
+use crate::log::index::sorted_entries::SortedEntries;
 use crate::log::index::writer::{self, IndexWriter};
 use crate::testing::Rng;
 use std::collections::BTreeMap;
@@ -85,8 +86,7 @@ fn filling_equals_inserting() {
             })
             .collect();
         for part in entries.chunks(1 + rng.below(9000)) {
-            let kept = part.iter().map(|&(hash, location)| (filled.0.kept_bits(hash), location));
-            filled.1.fill(&filled.0, &kept.collect::<Vec<_>>()).unwrap();
+            filled.1.fill(&filled.0, &SortedEntries::new(&filled.0, part)).unwrap();
             for &(hash, location) in part {
                 inserted.1.insert(&inserted.0, hash, location).unwrap();
             }
@@ -102,6 +102,27 @@ fn filling_equals_inserting() {
             writer_goes_on(&mut filled, hash);
         }
     }
+}
+
+#[test]
+fn memory_is_prepared_for_entries_and_not_more_than_they_take() {
+    let n = 3 * (CHUNK * PAGE) as u64 / 2;
+    let mut rng = Rng(3);
+    let entries: Vec<_> =
+        (1..=n).map(|i| (rng.next(), RecordLocation::new(7, i % OFFSETS))).collect();
+    let memory = |is_prepared: bool| {
+        let (index, mut writer) = writer::create(Shape::new(0, 12).with_entries(n)).unwrap();
+        if is_prepared {
+            let empty = index.memory();
+            index.pages.prepare_for(n);
+            assert!(index.memory() > empty);
+        }
+        writer.fill(&index, &SortedEntries::new(&index, &entries)).unwrap();
+        // What the writer has allocated ends it.
+        index.pages.prepare_for(n);
+        index.memory()
+    };
+    assert_eq!(memory(true), memory(false));
 }
 
 /// Entries can be inserted and removed after a fill.

@@ -7,6 +7,7 @@ use crate::log::index::insert_buffer::{BUFFER_SLOTS, BufferedInsert};
 use crate::log::index::pages::{Full, PAGE, PAGES, PAGES_LAST, PAGES_MAX, Shape};
 use crate::log::index::shard::{SLACK, SPLIT, Shard};
 use crate::log::index::slot::{LOCATION_BITS, REMOVED, RecordLocation, field, field_of, is_entry};
+use crate::log::index::sorted_entries::SortedEntries;
 use crate::sync::AtomicU64;
 use std::sync::atomic::Ordering;
 
@@ -144,39 +145,15 @@ impl IndexWriter {
         }
     }
 
-    /// Adds many entries, given by the kept bits of their hashes. Each affected shard is laid out
-    /// once, which is several times faster than inserting entries one by one.
-    pub(crate) fn fill(
-        &mut self,
-        index: &Index,
-        entries: &[(u64, RecordLocation)],
-    ) -> Result<(), Full> {
-        let (base, width) = (index.pages.base(), index.width());
-        let shard_of = |kept: u64| (kept >> (width - base)) as usize;
-        let Some(first) = entries.iter().map(|entry| shard_of(entry.0)).min() else {
-            return Ok(());
-        };
-        let last = entries.iter().map(|entry| shard_of(entry.0)).max().unwrap_or(first);
-        let mut ends = vec![0; last - first + 1];
-        entries.iter().for_each(|&(kept, _)| ends[shard_of(kept) - first] += 1);
-        let mut sum = 0;
-        ends.iter_mut().for_each(|end| sum += std::mem::replace(end, sum));
-        let mut slots = vec![0; entries.len()];
-        for &(kept, location) in entries {
-            let end = &mut ends[shard_of(kept) - first];
-            let field = field(kept << (64 - width), width, base);
-            slots[*end] = field << LOCATION_BITS | location.bits();
-            *end += 1;
-        }
-        let mut start = 0;
-        for (i, end) in ends.into_iter().enumerate() {
-            let more = &slots[std::mem::replace(&mut start, end)..end];
-            self.fill_shard(index, (first + i, base), more)?;
-        }
-        Ok(())
+    /// Adds many entries. Each affected shard is laid out once, which is several times faster than
+    /// inserting entries one by one.
+    pub(crate) fn fill(&mut self, index: &Index, entries: &SortedEntries) -> Result<(), Full> {
+        entries
+            .shards()
+            .try_for_each(|(number, slots)| self.fill_shard(index, (number, entries.level), slots))
     }
 
-    /// Adds the words of slots to a shard, given by its number and level.
+    /// Adds the words of slots, which are sorted, to a shard, given by its number and level.
     fn fill_shard(
         &mut self,
         index: &Index,
@@ -197,8 +174,11 @@ impl IndexWriter {
             }
             return Ok(());
         }
+        let is_sorted = live.is_empty();
         live.extend_from_slice(more);
-        live.sort_unstable();
+        if !is_sorted {
+            live.sort_unstable();
+        }
         let pages = (live.len() * 8 / 7 + SLACK).div_ceil(PAGE);
         self.lay_out(index, &shard, &live, pages)?;
         self.entries += more.len() as u64;

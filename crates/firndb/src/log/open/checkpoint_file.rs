@@ -2,23 +2,27 @@
 
 use crate::disk::Disk;
 use crate::disk::envelope::Kind;
-use crate::log::format::checkpoint::{BITS, Checkpoint, META};
+use crate::log::format::checkpoint::{BITS, Checkpoint, CoveredSegment, META};
+use crate::log::format::hint_entries::{Entries, Iter};
 use crate::log::format::names::CHECKPOINT;
 use crate::log::index::hash_index::Index;
 use crate::log::index::slot::RecordLocation;
+use crate::log::index::sorted_entries::SortedEntries;
 use crate::log::index::writer::IndexWriter;
 use crate::log::options::Access;
 use crate::log::segments::segment::Segment;
 use crate::log::state::lookup::index_full;
 use crate::{Error, Result};
+use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The hashes are loaded in this many ranges, so that the part of the index being filled stays in
-/// the cache.
-const RANGES: u64 = 1 << RANGE_BITS;
-const RANGE_BITS: u32 = 9;
-/// Below this many bytes of bits, ranges and a second thread are not worth it.
+/// Threads load ranges of hashes, each with about this many entries at most, which stay in the
+/// cache while they are sorted.
+const RANGE: u64 = 1 << 19;
+/// The largest number of threads that read. More would wait for the one that fills the index.
+const THREADS: usize = 8;
+/// Below this many bytes of bits, ranges and threads are not worth it.
 const SMALL: usize = 4096;
 
 /// Opens the checkpoint of a directory. A reader next to a writer must open it before the segments:
@@ -41,7 +45,7 @@ pub(crate) fn load(
     index: &Index,
     writer: &mut IndexWriter,
 ) -> Result<()> {
-    let mut cursors = Vec::new();
+    let mut sources = Vec::new();
     for segment in segments {
         let (Some(covered), Some(hint)) =
             (checkpoint.segments.get(&segment.number), segment.hint.get())
@@ -52,32 +56,87 @@ pub(crate) fn load(
         if puts.len() != covered.entries || covered.live_bytes > hint.meta.put_bytes {
             return Err(Error::corrupt("a hint and the checkpoint disagree"));
         }
-        cursors.push((segment.slot, puts.iter().enumerate().peekable(), covered));
+        sources.push(Source { slot: segment.slot, puts, covered });
     }
-    let drop = u64::BITS - index.width();
-    let mut range = |end: u64| {
-        let mut found = Vec::new();
-        for (slot, puts, covered) in &mut cursors {
-            while let Some((i, (hash, offset))) = puts.next_if(|entry| entry.1.0 <= end) {
-                if checkpoint.is_live(covered, i) {
-                    found.push((hash >> drop, RecordLocation::new(*slot, offset)));
-                }
-            }
-        }
-        found
-    };
     if checkpoint.size() < SMALL {
-        return writer.fill(index, &range(u64::MAX)).map_err(|_| index_full());
+        let mut all = Reader::new(checkpoint, &sources, 0);
+        let sorted = SortedEntries::new(index, &all.entries_up_to(u64::MAX));
+        return writer.fill(index, &sorted).map_err(|_| index_full());
     }
-    // One thread reads the hints, another fills the index.
+    let live = |source: &Source| checkpoint.count(source.covered) as u64;
+    let entries: u64 = sources.iter().map(live).sum();
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(THREADS) as u64;
+    // There are at most as many ranges as shards: a range begins and ends with one.
+    let ranges = (entries / RANGE).max(threads).next_power_of_two();
+    let bits = ranges.ilog2().min(index.pages.base());
     std::thread::scope(|scope| {
+        // One thread prepares memory, others read and sort, and this one fills the index.
+        scope.spawn(|| index.pages.prepare_for(entries));
         let (send, receive) = std::sync::mpsc::sync_channel(4);
-        scope.spawn(move || {
-            let ends = (0..RANGES).map(|n| n << (u64::BITS - RANGE_BITS) | u64::MAX >> RANGE_BITS);
-            // An error means that the receiver has stopped.
-            ends.map(&mut range).try_for_each(|found| send.send(found))
-        });
-        receive.into_iter().try_for_each(|found| writer.fill(index, &found))
+        for thread in 0..threads {
+            let part = |thread: u64| (thread << bits) / threads;
+            let (mut ranges, send) = (part(thread)..part(thread + 1), send.clone());
+            let first = move |range: u64| range.checked_shl(u64::BITS - bits).unwrap_or(0);
+            let mut reader = Reader::new(checkpoint, &sources, first(ranges.start));
+            scope.spawn(move || {
+                // An error means that the receiver has stopped.
+                ranges.try_for_each(|range| {
+                    let entries = reader.entries_up_to(first(range) | u64::MAX >> bits);
+                    send.send(SortedEntries::new(index, &entries))
+                })
+            });
+        }
+        drop(send);
+        receive.into_iter().try_for_each(|sorted| writer.fill(index, &sorted))
     })
     .map_err(|_| index_full())
+}
+
+/// A segment that the checkpoint covers.
+struct Source<'a> {
+    slot: usize,
+    puts: Entries<'a>,
+    covered: &'a CoveredSegment,
+}
+
+/// Reads the live entries of segments in the order of their hashes, range by range.
+struct Reader<'a> {
+    checkpoint: &'a Checkpoint,
+    cursors: Vec<Cursor<'a>>,
+}
+
+/// Reads the entries of one segment.
+struct Cursor<'a> {
+    source: &'a Source<'a>,
+    next: Option<(u64, u64)>,
+    rest: Iter<'a>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of the entries from this hash on.
+    fn new(checkpoint: &'a Checkpoint, sources: &'a [Source<'a>], from: u64) -> Reader<'a> {
+        let cursor = |source: &'a Source<'a>| {
+            let mut rest = source.puts.iter_from_hash(from);
+            Cursor { source, next: rest.next(), rest }
+        };
+        Reader { checkpoint, cursors: sources.iter().map(cursor).collect() }
+    }
+
+    /// Hashes and locations of the next entries, of each segment in order.
+    fn entries_up_to(&mut self, end: u64) -> Vec<(u64, RecordLocation)> {
+        let mut found = Vec::new();
+        for cursor in &mut self.cursors {
+            let Source { slot, covered, .. } = cursor.source;
+            // The compiler keeps copies in registers.
+            let (mut next, mut rest) = (cursor.next, cursor.rest.clone());
+            while let Some((hash, offset)) = next.filter(|entry| entry.0 <= end) {
+                if self.checkpoint.is_live(covered, rest.index() - 1) {
+                    found.push((hash, RecordLocation::new(*slot, offset)));
+                }
+                next = rest.next();
+            }
+            (cursor.next, cursor.rest) = (next, rest);
+        }
+        found
+    }
 }

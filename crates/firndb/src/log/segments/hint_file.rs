@@ -28,6 +28,7 @@ impl Hint {
     ) -> Result<Hint> {
         let path = dir.join(hint_file(number));
         let file = access.open(disk, &path, Kind::LogHint)?;
+        file.map().expect_all(); // The checks below read all of it.
         let meta = section(&file, META).and_then(|meta| HintMeta::decode(meta, store, number));
         let meta = meta.map_err(|e| e.in_file(&path))?;
         let mut hint = Hint { file, samples: Vec::new(), meta };
