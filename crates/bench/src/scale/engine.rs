@@ -27,8 +27,6 @@ pub const PARTS: u64 = 10;
 const ABSENT: u64 = 1 << 48;
 /// No two gets from disk read from the same such region of the log.
 pub const REGION: f64 = 16384.0;
-/// The memory per key is compared with its bound from this number of keys.
-pub const KEYS_LEAST: u64 = 1_000_000;
 /// Records that are compared after a kill.
 const COMPARED: u64 = 500_000;
 /// Seconds between two progress lines.
@@ -266,9 +264,9 @@ fn is_value(store: &LogStore, number: u64, expected: &[u8]) -> Result<()> {
     }
 }
 
-/// Bytes of index memory per key, without what the index of an empty store takes.
-fn per_key(stats: &Stats, empty: u64) -> f64 {
-    stats.index_bytes.saturating_sub(empty) as f64 / stats.keys.max(1) as f64
+/// Bytes of index memory relative to the formula for this number of keys.
+fn of_formula(stats: &Stats, shape: Shape) -> f64 {
+    stats.index_bytes as f64 / Shape { keys: stats.keys, ..shape }.memory()
 }
 
 /// Puts every record once, one after another.
@@ -277,7 +275,7 @@ fn fill(store: &LogStore, shape: Shape) -> Result<Figures> {
     let (sleeper, taken) = (Sleeper::start(), stolen());
     let (start, mut shown) = (Instant::now(), Instant::now());
     let (mut largest, mut figures) = (0f64, Vec::new());
-    let (step, empty) = ((shape.keys / 200).max(1), store.stats().index_bytes);
+    let step = (shape.keys / 200).max(1);
     for part in 0..PARTS {
         let (first, end) = (shape.keys * part / PARTS, shape.keys * (part + 1) / PARTS);
         let began = Instant::now();
@@ -292,8 +290,8 @@ fn fill(store: &LogStore, shape: Shape) -> Result<Figures> {
                 slow += 1;
                 eprintln!("put {number} took {} ms", nanos / 1_000_000);
             }
-            if number % step == 0 && number >= KEYS_LEAST {
-                largest = largest.max(per_key(&store.stats(), empty));
+            if number % step == 0 {
+                largest = largest.max(of_formula(&store.stats(), shape));
             }
             if number % 4096 == 0 && shown.elapsed() > PROGRESS {
                 shown = Instant::now();
@@ -307,7 +305,6 @@ fn fill(store: &LogStore, shape: Shape) -> Result<Figures> {
     }
     let seconds = start.elapsed().as_secs_f64();
     let (late, taken) = (sleeper.stop() as f64, stolen() - taken);
-    let end = per_key(&store.stats(), empty);
     figures.extend([
         figure("fill seconds", seconds),
         figure("put p50", times.quantile(0.5) as f64),
@@ -316,8 +313,7 @@ fn fill(store: &LogStore, shape: Shape) -> Result<Figures> {
         figure("put slow", f64::from(slow)),
         figure("late", late),
         figure("stolen", taken),
-        figure("index per key", end),
-        figure("index per key max", largest.max(end)),
+        figure("index of formula", largest.max(of_formula(&store.stats(), shape))),
     ]);
     Ok(figures)
 }

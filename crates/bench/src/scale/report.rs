@@ -1,6 +1,6 @@
 //! The report of a run: bounds, formulas, and what was measured.
 
-use super::engine::{KEYS_LEAST, PARTS, SLOW};
+use super::engine::{PARTS, SLOW};
 use super::formulas::{INDEX_BYTES, Shape};
 use super::runner::{Figures, THREADS};
 use crate::bound::Bound::{self, AtLeast, AtMost};
@@ -88,25 +88,18 @@ impl Report {
     fn memory(&self) -> Vec<Row> {
         let keys = self.shape.keys as f64;
         let per_key = |value: f64| Row::new("", value, format!("{value:.2} B"));
-        let index = self.get("index per key max");
+        let index = self.get("index of formula");
         let anonymous = (self.get("anonymous") - self.get("anonymous empty")) / keys;
-        let most = || (AtMost(INDEX_BYTES), format!("<= {INDEX_BYTES} B"));
+        let what = "index relative to the formula, largest during the fill";
         let mut rows = vec![
-            Row {
-                what: "index beyond that of an empty store, per key, largest during the fill"
-                    .into(),
-                ..per_key(index)
-            },
+            Row::new(what, index, format!("{index:.2}")).limit(AtMost(1.0), "<= 1"),
             Row {
                 what: "anonymous RSS beyond that with an empty store, per key".into(),
                 ..per_key(anonymous)
             },
         ];
-        if self.shape.keys >= KEYS_LEAST {
-            rows[0].bound = Some(most());
-        }
         if self.shape.keys >= KEYS_LARGE {
-            rows[1].bound = Some(most());
+            rows[1].bound = Some((AtMost(INDEX_BYTES), format!("<= {INDEX_BYTES} B")));
         }
         let reopened = (self.get("index after close") - self.get("index empty")) / keys;
         let what = "index beyond that of an empty store, per key, after reopening";
