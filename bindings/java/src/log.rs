@@ -5,6 +5,7 @@ use crate::convert::{
 };
 use crate::error::{Failure, Result};
 use crate::handle::Handles;
+use crate::table::TableRange;
 use firndb::log::{
     Access, AppendMode, Batch, Durability, Expiry, Iter, LogStore, Options, Range, Snapshot, Stats,
     WriteOptions,
@@ -21,10 +22,12 @@ pub static STORES: Handles<LogStore, 8> = Handles::new("log store");
 pub static SNAPSHOTS: Handles<Arc<Snapshot>, 2> = Handles::new("snapshot");
 static ITERATORS: Handles<Arc<Mutex<Iteration>>, 1> = Handles::new("iterator");
 
-/// An iteration over records in the order of the log or of their keys.
-enum Iteration {
-    InLog(Iter<'static>),
-    InOrder(Range<'static>),
+/// An iteration over records of a log store, in the order of the log or of their keys, or over a
+/// range of a table.
+pub enum Iteration {
+    LogOrder(Iter<'static>),
+    KeyOrder(Range<'static>),
+    Table(TableRange),
 }
 
 /// Absent keys in results that are numbers: a length, and a time of expiry.
@@ -481,12 +484,12 @@ pub fn snapshot_expiry<'l>(env: &mut Env<'l>, handle: jlong, key: &Part<'l>) -> 
 
 pub fn iterate(_: &mut Env<'_>, handle: jlong) -> Result<jlong> {
     let records = with(handle, |store| Ok(store.iter()))?;
-    begin(Iteration::InLog(records))
+    begin(Iteration::LogOrder(records))
 }
 
 pub fn snapshot_iterate(_: &mut Env<'_>, handle: jlong) -> Result<jlong> {
     let records = with_snapshot(handle, |snapshot| Ok(snapshot.iter_shared()))?;
-    begin(Iteration::InLog(records))
+    begin(Iteration::LogOrder(records))
 }
 
 pub fn range(_: &mut Env<'_>, handle: jlong, range: KeyRange, reverse: bool) -> Result<jlong> {
@@ -503,10 +506,11 @@ pub fn snapshot_range(
 }
 
 fn begin_in_order(records: Range<'static>, reverse: bool) -> Result<jlong> {
-    begin(Iteration::InOrder(if reverse { records.reversed() } else { records }))
+    begin(Iteration::KeyOrder(if reverse { records.reversed() } else { records }))
 }
 
-fn begin(iteration: Iteration) -> Result<jlong> {
+/// A handle for an iteration.
+pub fn begin(iteration: Iteration) -> Result<jlong> {
     Ok(ITERATORS.insert(Arc::new(Mutex::new(iteration)))?)
 }
 
@@ -536,8 +540,12 @@ pub fn iterator_next<'l>(env: &mut Env<'l>, handle: jlong, bytes: jint) -> Resul
         while ready.0.len() < bytes {
             let take = |key: &[u8], value: &[u8]| ready.push(key, value);
             let read = match &mut *iteration {
-                Iteration::InLog(records) => records.next_with(take),
-                Iteration::InOrder(records) => records.next_with(take),
+                Iteration::LogOrder(records) => records.next_with(take),
+                Iteration::KeyOrder(records) => records.next_with(take),
+                Iteration::Table(range) => {
+                    range.next_page(bytes, &mut ready)?;
+                    break;
+                }
             };
             let Some(fits) = read else { break };
             if !fits? {

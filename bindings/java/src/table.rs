@@ -1,12 +1,16 @@
 //! Tables and their builder.
 
 use crate::building::{self, Builders};
-use crate::convert::{Records, long, new_array, new_longs, optional_bytes, optional_string, path};
+use crate::convert::{
+    Records, long, new_array, new_longs, optional_bytes, optional_string, path, too_large,
+};
 use crate::error::{Failure, Result};
 use crate::handle::Handles;
-use crate::log::finish_page;
+use crate::log::{self, Iteration, finish_page};
+use firndb::KeyRange;
 use firndb::table::{
-    Access, BuildOptions, BuildReport, Compression, Duplicates, KeyFilter, Table, TableBuilder,
+    Access, BuildOptions, BuildReport, Compression, Duplicates, KeyFilter, Order, Table,
+    TableBuilder,
 };
 use jni::objects::{JByteArray, JLongArray, JObject, JString, JValue};
 use jni::sys::{jint, jlong};
@@ -60,6 +64,47 @@ pub fn scan<'l>(
         table.scan_from(cursor, limit, |key, value| fits &= page.push(key, value))
     })?;
     finish_page(env, page, fits, next)
+}
+
+/// The records of a range of keys, a page at a time. Between two pages it holds no block.
+pub struct TableRange {
+    table: Arc<Table>,
+    /// The keys that were not read yet; `None` at the end.
+    rest: Option<KeyRange>,
+    is_reversed: bool,
+}
+
+impl TableRange {
+    /// Adds records to a page until it has this many bytes. Adds none at the end.
+    pub fn next_page(&mut self, bytes: usize, page: &mut Records) -> Result<()> {
+        // Nothing follows an error.
+        let Some(rest) = self.rest.take() else { return Ok(()) };
+        let mut records = self.table.range(rest)?;
+        if self.is_reversed {
+            records = records.reversed();
+        }
+        while page.0.len() < bytes {
+            match records.next_with(|key, value| page.push(key, value)) {
+                Some(Ok(true)) => {}
+                Some(Ok(false)) => return Err(too_large()),
+                Some(Err(error)) => return Err(error.into()),
+                None => return Ok(()),
+            }
+        }
+        self.rest = Some(records.rest());
+        Ok(())
+    }
+}
+
+/// An iteration over a range. `InvalidArgument` if the table is in hash order.
+pub fn range(_: &mut Env<'_>, handle: jlong, range: KeyRange, is_reversed: bool) -> Result<jlong> {
+    let table = TABLES.with(handle, Arc::clone)?;
+    table.range(range.clone())?;
+    log::begin(Iteration::Table(TableRange { table, rest: Some(range), is_reversed }))
+}
+
+pub fn is_ordered(_: &mut Env<'_>, handle: jlong) -> Result<bool> {
+    with(handle, |table| Ok(table.is_ordered()))
 }
 
 pub fn length(_: &mut Env<'_>, handle: jlong) -> Result<jlong> {
@@ -133,6 +178,7 @@ pub struct BuildArguments<'l> {
     pub threads: jint,
     pub metadata: JByteArray<'l>,
     pub value_schema: JString<'l>,
+    pub in_key_order: bool,
 }
 
 /// The policy of the enumeration `Duplicates` with this number.
@@ -168,7 +214,8 @@ pub fn builder_create(
             _ => KeyFilter::None,
         })
         .duplicates(duplicates(given.duplicates))
-        .memory_limit(size(given.memory_limit));
+        .memory_limit(size(given.memory_limit))
+        .order(if given.in_key_order { Order::Key } else { Order::Hash });
     if let Some(dir) = optional_string(env, &given.temp_dir)? {
         options = options.temp_dir(dir);
     }

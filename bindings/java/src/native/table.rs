@@ -2,11 +2,11 @@
 
 use super::{Described, Method, methods, run};
 use crate::convert::Part;
-use crate::log::Packed;
+use crate::log::{self, Packed};
 use crate::{approximate, building, table};
 use jni::EnvUnowned;
 use jni::objects::{JByteArray, JByteBuffer, JLongArray, JObject, JString};
-use jni::sys::{jint, jlong};
+use jni::sys::{jboolean, jint, jlong};
 use std::ffi::c_void;
 
 methods! { 'l;
@@ -42,14 +42,27 @@ methods! { 'l;
     fn tableScan(env, id: jlong, cursor: jlong, limit: jint) -> JByteArray<'l> {
         table::scan(env, id, cursor, limit)
     }
+    fn tableIsOrdered(env, id: jlong) -> jboolean {
+        table::is_ordered(env, id)
+    }
+    fn tableRange(
+        env, id: jlong, from: JByteArray<'l>, to: JByteArray<'l>, reverse: jboolean,
+    ) -> jlong {
+        let range = log::keys_between(env, &from, &to)?;
+        table::range(env, id, range, reverse)
+    }
+    fn tablePrefix(env, id: jlong, prefix: JByteArray<'l>, reverse: jboolean) -> jlong {
+        let range = log::keys_with_prefix(env, &prefix)?;
+        table::range(env, id, range, reverse)
+    }
     fn tableBuilderCreate(
         env, at: JString<'l>, block_size: jint, compression: jint, level: jint, filter_bits: jint,
         duplicates: jint, memory_limit: jlong, temp_dir: JString<'l>, threads: jint,
-        metadata: JByteArray<'l>, value_schema: JString<'l>,
+        metadata: JByteArray<'l>, value_schema: JString<'l>, in_key_order: jboolean,
     ) -> jlong {
         let given = table::BuildArguments {
             block_size, compression, level, filter_bits, duplicates, memory_limit, temp_dir,
-            threads, metadata, value_schema,
+            threads, metadata, value_schema, in_key_order,
         };
         table::builder_create(env, &at, &given)
     }

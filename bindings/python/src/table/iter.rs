@@ -10,7 +10,6 @@ use firndb::table::Table;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::collections::VecDeque;
-use std::ops;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Records that are read at a time, without the GIL. A page ends after 16 MiB.
@@ -71,15 +70,13 @@ impl RangePages {
     fn next(&mut self, limit: usize, mut read: impl FnMut(&[u8], &[u8])) -> firndb::Result<bool> {
         // Nothing follows an error.
         let Some(rest) = self.rest.take() else { return Ok(false) };
-        let mut records = self.table.range(rest.clone())?;
+        let mut records = self.table.range(rest)?;
         if self.is_reversed {
             records = records.reversed();
         }
-        let (mut count, mut bytes, mut last) = (0, 0, Vec::new());
+        let (mut count, mut bytes) = (0, 0);
         while count < limit && bytes < PAGE_BYTES {
             let taken = records.next_with(|key, value| {
-                last.clear();
-                last.extend_from_slice(key);
                 bytes += key.len() + value.len();
                 read(key, value);
             });
@@ -89,12 +86,7 @@ impl RangePages {
             }
             count += 1;
         }
-        let (last, open) = (ops::Bound::Excluded(last), ops::Bound::Unbounded::<Vec<u8>>);
-        let unread = match self.is_reversed {
-            false => KeyRange::new(last, open),
-            true => KeyRange::new(open, last),
-        };
-        self.rest = Some(rest.and(&unread));
+        self.rest = Some(records.rest());
         Ok(true)
     }
 }

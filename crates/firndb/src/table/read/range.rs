@@ -71,6 +71,34 @@ impl<'a> Range<'a> {
         self
     }
 
+    /// The keys of the range whose records were not taken. [`Table::range`] of them continues,
+    /// without keeping an iterator meanwhile.
+    ///
+    /// ```
+    /// use firndb::KeyRange;
+    /// use firndb::table::Table;
+    ///
+    /// /// A page of up to `limit` records, and where the next page continues.
+    /// fn page(
+    ///     table: &Table,
+    ///     from: KeyRange,
+    ///     limit: usize,
+    /// ) -> firndb::Result<(Vec<(Vec<u8>, Vec<u8>)>, KeyRange)> {
+    ///     let mut range = table.range(from)?;
+    ///     let records = range.by_ref().take(limit).collect::<firndb::Result<_>>()?;
+    ///     Ok((records, range.rest()))
+    /// }
+    /// ```
+    ///
+    /// [`Table::range`]: crate::table::Table::range
+    #[must_use]
+    pub fn rest(mut self) -> KeyRange {
+        if let Some(block) = self.block.take() {
+            self.exclude_taken(&block);
+        }
+        self.range
+    }
+
     /// Narrows the range to the records that follow those taken from the current block.
     fn exclude_taken(&mut self, block: &Current) {
         let taken = block.body().and_then(|body| match self.is_reversed {

@@ -6,7 +6,7 @@
 //! seed on.
 
 use super::*;
-use crate::table::{Compression, Duplicates, KeyFilter, Range};
+use crate::table::{Compression, Duplicates, KeyFilter};
 use crate::testing::Rng;
 use crate::{ErrorKind, KeyRange};
 use std::collections::BTreeMap;
@@ -91,20 +91,35 @@ fn bound(rng: &mut Rng, keys: &[Vec<u8>]) -> Bound<Vec<u8>> {
     }
 }
 
-/// Takes some records, in one direction or while it changes direction, and compares them.
-fn check_range(rng: &mut Rng, range: Range, mut expected: Vec<(&Vec<u8>, &Vec<u8>)>, what: &str) {
-    let mut range = range;
-    if rng.below(2) == 0 {
-        range = range.reversed();
+/// Takes some records, in one direction or while it changes direction, in one go or in pieces, and
+/// compares them.
+fn check_range(
+    rng: &mut Rng,
+    (table, range): (&Table, KeyRange),
+    mut expected: Vec<(&Vec<u8>, &Vec<u8>)>,
+    what: &str,
+) {
+    let mut is_reversed = rng.below(2) == 0;
+    let begin = |range: KeyRange, is_reversed: bool| match table.range(range).unwrap() {
+        range if is_reversed => range.reversed(),
+        range => range,
+    };
+    let mut range = begin(range, is_reversed);
+    if is_reversed {
         expected.reverse();
     }
     let turn_after = if rng.below(4) == 0 { rng.below(expected.len() + 1) } else { usize::MAX };
     let most = if rng.below(3) == 0 { rng.below(200) } else { usize::MAX };
+    let piece = if rng.below(3) == 0 { 1 + rng.below(50) } else { usize::MAX };
     let mut taken = 0;
     while taken < most {
         if taken == turn_after {
             range = range.reversed();
+            is_reversed = !is_reversed;
             expected.reverse();
+        }
+        if taken % piece == piece - 1 {
+            range = begin(range.rest(), is_reversed);
         }
         let next = range.next_with(|key, value| (key.to_vec(), value.to_vec()));
         let next = next.map(|next| next.unwrap());
@@ -136,12 +151,12 @@ fn check(rng: &mut Rng, table: &Table, model: &Model, what: &str) {
         let range = KeyRange::from(bounds.clone());
         let expected = model.iter().filter(|(key, _)| range.contains(key)).collect();
         let what = format!("{what}, {bounds:?}");
-        check_range(rng, table.range(bounds).unwrap(), expected, &what);
+        check_range(rng, (table, range.clone()), expected, &what);
         let mut prefix = probe(rng, &keys);
         prefix.truncate(rng.below(prefix.len() + 1));
         let expected = model.iter().filter(|(key, _)| key.starts_with(&prefix)).collect();
         let what = format!("{what}, prefix {prefix:?}");
-        check_range(rng, table.prefix(&prefix).unwrap(), expected, &what);
+        check_range(rng, (table, KeyRange::prefix(&prefix)), expected, &what);
     }
     let all: Vec<(Vec<u8>, Vec<u8>)> = table.iter().map(|record| record.unwrap()).collect();
     assert!(all.iter().map(|(k, v)| (k, v)).eq(model.iter()), "{what}");

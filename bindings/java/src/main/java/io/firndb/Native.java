@@ -270,9 +270,16 @@ final class Native {
 
     native byte[] tableScan(long id, long cursor, int limit);
 
+    native boolean tableIsOrdered(long id);
+
+    native long tableRange(long id, byte[] from, byte[] to, boolean reverse);
+
+    native long tablePrefix(long id, byte[] prefix, boolean reverse);
+
     static native long tableBuilderCreate(
             String at, int blockSize, int compression, int level, int filterBits, int duplicates,
-            long memoryLimit, String tempDir, int threads, byte[] metadata, String valueSchema);
+            long memoryLimit, String tempDir, int threads, byte[] metadata, String valueSchema,
+            boolean inKeyOrder);
 
     native void tableBuilderAdd(
             long id, byte[] key, ByteBuffer keyBuffer, int keyOffset, int keyLength, byte[] value,

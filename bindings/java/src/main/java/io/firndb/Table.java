@@ -2,6 +2,7 @@ package io.firndb;
 
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
+import java.util.Objects;
 import java.util.stream.Stream;
 
 /**
@@ -114,7 +115,8 @@ public final class Table extends KeyValueReader {
     }
 
     /**
-     * All records, in the order of the hashes of their keys.
+     * All records, in the order of the hashes of their keys; in key order if the table
+     * {@link #isOrdered}.
      *
      * @return an iterator
      */
@@ -126,12 +128,71 @@ public final class Table extends KeyValueReader {
     private static final int PAGE = 1024;
 
     /**
-     * All records, in the order of the hashes of their keys.
+     * All records, in the order of {@link #iterator}.
      *
      * @return a stream
      */
     public Stream<Entry> stream() {
         return iterator().stream();
+    }
+
+    /**
+     * Whether the records are in key order, so that {@link #range} and {@link #prefix} work: see
+     * {@link TableBuilder.Options#inKeyOrder}.
+     *
+     * @return true if they are
+     */
+    public boolean isOrdered() {
+        return handle.tableIsOrdered(handle.id);
+    }
+
+    /**
+     * The records whose keys are in a range, in the byte order of the keys. Bytes are compared as
+     * unsigned numbers.
+     *
+     * @param from the first key; {@code null} for the first of all
+     * @param to the key that ends the range and is not part of it; {@code null} for no end
+     * @return an iterator; close it
+     * @throws IllegalArgumentException if the table is not in key order
+     */
+    public EntryIterator range(byte[] from, byte[] to) {
+        return Snapshot.iterate(handle.tableRange(handle.id, from, to, false));
+    }
+
+    /**
+     * The records of {@link #range} from the last key to the first.
+     *
+     * @param from the first key of the range, which comes last; {@code null} for the first of all
+     * @param to the key that ends the range and is not part of it; {@code null} for no end
+     * @return an iterator; close it
+     * @throws IllegalArgumentException if the table is not in key order
+     */
+    public EntryIterator reverseRange(byte[] from, byte[] to) {
+        return Snapshot.iterate(handle.tableRange(handle.id, from, to, true));
+    }
+
+    /**
+     * The records whose keys begin with some bytes, in the byte order of the keys.
+     *
+     * @param prefix the bytes
+     * @return an iterator; close it
+     * @throws IllegalArgumentException if the table is not in key order
+     */
+    public EntryIterator prefix(byte[] prefix) {
+        Objects.requireNonNull(prefix, "prefix");
+        return Snapshot.iterate(handle.tablePrefix(handle.id, prefix, false));
+    }
+
+    /**
+     * The records of {@link #prefix} from the last key to the first.
+     *
+     * @param prefix the bytes
+     * @return an iterator; close it
+     * @throws IllegalArgumentException if the table is not in key order
+     */
+    public EntryIterator reversePrefix(byte[] prefix) {
+        Objects.requireNonNull(prefix, "prefix");
+        return Snapshot.iterate(handle.tablePrefix(handle.id, prefix, true));
     }
 
     /**

@@ -116,6 +116,7 @@ public final class TableBuilder extends KeyValueBuilder {
         private Compression compression = Compression.none();
         private KeyFilter filter = KeyFilter.NONE;
         private String valueSchema;
+        private boolean inKeyOrder;
 
         private Options() {}
 
@@ -125,6 +126,7 @@ public final class TableBuilder extends KeyValueBuilder {
             compression = other.compression;
             filter = other.filter;
             valueSchema = other.valueSchema;
+            inKeyOrder = other.inKeyOrder;
         }
 
         @Override
@@ -189,11 +191,25 @@ public final class TableBuilder extends KeyValueBuilder {
             return changed;
         }
 
+        /**
+         * Whether to write the records in the byte order of their keys, instead of the order of
+         * their hashes, so that {@link Table#range} and {@link Table#prefix} work. Bytes are
+         * compared as unsigned numbers. Default: false.
+         *
+         * @param inKeyOrder true for key order
+         * @return the changed options
+         */
+        public Options inKeyOrder(boolean inKeyOrder) {
+            Options changed = copy();
+            changed.inKeyOrder = inKeyOrder;
+            return changed;
+        }
+
         private long create(String path) {
             return Native.tableBuilderCreate(
                     path, blockSize, compression.unit().ordinal(), compression.level(),
                     filter.bits, duplicates.ordinal(), memoryLimit, tempDir, threads, metadata,
-                    valueSchema);
+                    valueSchema, inKeyOrder);
         }
     }
 

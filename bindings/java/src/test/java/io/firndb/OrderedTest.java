@@ -17,7 +17,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Ordered log stores: ranges and prefixes of keys. */
+/** Ordered log stores and tables: ranges and prefixes of keys. */
 class OrderedTest {
     @TempDir
     Path dir;
@@ -163,5 +163,56 @@ class OrderedTest {
         }
         LogOptions ordered = LogOptions.defaults().ordered(true);
         assertThrows(IllegalArgumentException.class, () -> LogStore.open(path, ordered));
+    }
+
+    @Test
+    void tablesInKeyOrder() {
+        Path path = dir.resolve("ordered.firn");
+        TreeMap<String, String> model = new TreeMap<>();
+        Random random = new Random(5);
+        for (int i = 0; i < 30_000; i++) {
+            model.put("k" + random.nextInt(1_000_000), "value of " + i);
+        }
+        TableBuilder.Options options = TableBuilder.Options.defaults().inKeyOrder(true);
+        try (TableBuilder builder = TableBuilder.create(path, options)) {
+            model.descendingMap().forEach((key, value) -> builder.add(bytes(key), bytes(value)));
+            builder.finish();
+        }
+        try (Table table = Table.open(path)) {
+            assertTrue(table.isOrdered());
+            List<String> all = List.copyOf(model.keySet());
+            List<String> reversed = List.copyOf(model.descendingKeySet());
+            assertEquals(all, keys(table.iterator()));
+            assertEquals(all, keys(table.range(null, null)));
+            assertEquals(reversed, keys(table.reverseRange(null, null)));
+            for (int i = 0; i < 20; i++) {
+                String from = "k" + random.nextInt(1_000_000);
+                String to = "k" + random.nextInt(1_000_000);
+                NavigableMap<String, String> tail = model.tailMap(from, true);
+                List<String> between =
+                        tail.keySet().stream().filter(key -> key.compareTo(to) < 0).toList();
+                assertEquals(between, keys(table.range(bytes(from), bytes(to))));
+                List<String> after = List.copyOf(tail.descendingKeySet());
+                assertEquals(after, keys(table.reverseRange(bytes(from), null)));
+                String prefix = from.substring(0, 3);
+                List<String> those = all.stream().filter(key -> key.startsWith(prefix)).toList();
+                assertEquals(those, keys(table.prefix(bytes(prefix))));
+                try (EntryIterator records = table.reversePrefix(bytes(prefix))) {
+                    Entry last = records.next();
+                    assertEquals(those.get(those.size() - 1), text(last.key()));
+                    assertEquals(model.get(text(last.key())), text(last.value()));
+                }
+            }
+            assertThrows(NullPointerException.class, () -> table.prefix(null));
+        }
+        Path hashed = dir.resolve("hashed.firn");
+        try (TableBuilder builder = TableBuilder.create(hashed)) {
+            builder.add(bytes("a"), bytes("1"));
+            builder.finish();
+        }
+        try (Table table = Table.open(hashed)) {
+            assertFalse(table.isOrdered());
+            assertThrows(IllegalArgumentException.class, () -> table.range(null, null));
+        }
     }
 }
