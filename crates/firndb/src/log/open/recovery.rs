@@ -30,7 +30,7 @@ use crate::log::format::segment_head::LogPosition;
 use crate::log::index::hash_index::Index;
 use crate::log::index::pages::Shape;
 use crate::log::index::writer::IndexWriter;
-use crate::log::open::chain::{Chain, survey};
+use crate::log::open::chain::{Chain, SegmentFile, survey};
 use crate::log::open::key_runs::{find_runs, leftover_runs};
 use crate::log::open::loader::Loader;
 use crate::log::open::{checkpoint_file, durable_end, unfinished_backup};
@@ -278,6 +278,9 @@ pub(crate) fn prepare_writing(
     table: &mut SegmentTable<Segment>,
     need: Need,
 ) -> Result<impl FnOnce(IndexWriter) -> LogWriter + use<>> {
+    for name in &recovered.spares {
+        shared.dir.disk.remove(&shared.dir.file(name))?;
+    }
     if !recovered.leftovers.is_empty() {
         // The records that say that a segment was removed may not be durable yet. They must be
         // before its file is removed.
@@ -354,7 +357,7 @@ pub(crate) fn load_segments(
             None => {}
         }
     }
-    let leftovers = leftovers(&chain, members);
+    let (spares, leftovers) = leftovers(&chain, members);
     let next_number = next_number(chain.newest_number())?;
     let (last, durable) = (chain.last, chain.durable);
     let head = chain.file(last.0).and_then(|file| file.head.as_ref().ok());
@@ -367,18 +370,24 @@ pub(crate) fn load_segments(
         link_durable,
         unsynced,
         active,
+        spares,
         leftovers,
         dropped_bytes,
     })
 }
 
-/// The names of the segments and hints that are not part of the store.
-fn leftovers(chain: &Chain, members: &[LogPosition]) -> Vec<String> {
+/// The names of the segments and hints that are not part of the store, without and with what may
+/// have been part of it.
+fn leftovers(chain: &Chain, members: &[LogPosition]) -> (Vec<String>, Vec<String>) {
     let is_member = |n: u64| members.iter().any(|&(number, _)| number == n);
-    let segments = chain.files.iter().map(|file| (file.number, segment_file(file.number)));
+    let is_spare = |file: &&SegmentFile| file.head.is_err() && file.number > chain.last.0;
+    let spares = chain.files.iter().filter(is_spare);
+    let spares = spares.map(|file| segment_file(file.number)).collect();
+    let segments = chain.files.iter().filter(|file| !is_spare(file));
+    let segments = segments.map(|file| (file.number, segment_file(file.number)));
     let hints = chain.hints.iter().map(|&number| (number, hint_file(number)));
     let leftovers = segments.chain(hints).filter(|&(number, _)| !is_member(number));
-    leftovers.map(|(_, name)| name).collect()
+    (spares, leftovers.map(|(_, name)| name).collect())
 }
 
 /// Number of bytes after the end of the records, up to where there are only zeros.
@@ -405,7 +414,10 @@ pub(crate) struct Recovered {
     unsynced: Vec<Arc<Segment>>,
     /// The segment to continue with; `None` if a new one is to begin, because its end is torn.
     active: Option<(AppendMapWriter, Arc<Segment>)>,
-    /// Names of the files that are not part of the store.
+    /// Names of newer segments that have no head: the spare one. They were never part of the store,
+    /// so nothing has to be durable before they are removed.
+    spares: Vec<String>,
+    /// Names of the other files that are not part of the store.
     leftovers: Vec<String>,
     dropped_bytes: u64,
 }
@@ -427,7 +439,7 @@ impl Recovered {
 
     /// What was found there, for the statistics.
     pub(crate) fn report(&self) -> Recovery {
-        let dropped_files = self.leftovers.len() as u64;
+        let dropped_files = (self.spares.len() + self.leftovers.len()) as u64;
         Recovery { dropped_bytes: self.dropped_bytes, dropped_files, ..Recovery::default() }
     }
 }
