@@ -1,6 +1,6 @@
 //! Numeric guarantees: false reads, and the bytes that compaction writes.
 
-use super::{DIR, Rng, open, options};
+use super::{DIR, Rng, Steps, open, options};
 use crate::disk::{DiskRef, SimDisk};
 use crate::log::{LogStore, Options};
 use std::path::Path;
@@ -99,4 +99,33 @@ fn write_amplification_stays_within_the_threshold() {
             "{written:.2} at {threshold}, at most {most:.2}"
         );
     }
+}
+
+/// Enough entries that several threads load them.
+#[test]
+fn a_checkpoint_of_many_keys_is_loaded_whole() {
+    const KEYS: u32 = 120_000;
+    let disk = SimDisk::new();
+    let store = open_small(&disk, false);
+    (0..KEYS).for_each(|n| store.put(n.to_le_bytes(), n.to_be_bytes()).unwrap());
+    (0..KEYS).step_by(3).for_each(|n| store.put(n.to_le_bytes(), b"new").unwrap());
+    (0..KEYS).step_by(7).for_each(|n| assert!(store.delete(n.to_le_bytes()).unwrap()));
+    while store.maintain().unwrap() {}
+    store.checkpoint().unwrap();
+    let (len, live) = (store.len(), store.stats().live_bytes);
+    drop(store);
+    let store = open_small(&disk, false);
+    let recovery = store.stats().recovery;
+    let (replayed, segments) = (recovery.hinted_segments, store.stats().segments);
+    assert!(replayed * 10 < segments, "hints of {replayed} of {segments} segments were replayed");
+    assert_eq!((store.len(), store.stats().live_bytes), (len, live));
+    for n in 0..KEYS {
+        let expected = match n {
+            _ if n % 7 == 0 => None,
+            _ if n % 3 == 0 => Some(b"new".to_vec()),
+            _ => Some(n.to_be_bytes().to_vec()),
+        };
+        assert_eq!(store.get(n.to_le_bytes()).unwrap(), expected, "{n}");
+    }
+    store.verify().unwrap();
 }
