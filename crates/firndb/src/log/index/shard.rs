@@ -1,5 +1,6 @@
 //! A shard of the index: a sorted open-addressing table over pages of slots.
 
+use crate::bytes::prefetch::prefetch;
 use crate::log::failpoints::Failpoint;
 use crate::log::index::pages::{Full, Level, PAGE, Pages};
 use crate::log::index::slot::{
@@ -11,6 +12,10 @@ use std::sync::atomic::Ordering;
 
 /// Slots at the end of a shard that are no entry's home, for entries that were pushed on.
 pub(crate) const SLACK: usize = if cfg!(firndb_model) { 2 } else { 24 };
+
+/// Most searches take fewer steps than this from slot to slot. If they cross into the next cache
+/// line, it was requested together with the first one.
+const USUAL_STEPS: usize = 5;
 
 /// Set in the word of a shard that is split.
 pub(crate) const SPLIT: u64 = 2;
@@ -157,6 +162,7 @@ impl Shard<'_> {
         let i = self.home(bits);
         // A shard without slots has no pages either.
         let page = if i < self.slots() { self.from(i) } else { &[] };
+        prefetch(page.get(USUAL_STEPS..).unwrap_or(&[]), 1);
         let (first, last) = (bits & !self.rest, bits | self.rest);
         Entries { shard: self, bits, first, last, i, page: page.iter() }
     }

@@ -32,6 +32,10 @@ const ENTRIES_MAX: usize = PAGES * PAGE / 8 * 7;
 /// The same at the last level.
 pub(crate) const ENTRIES_LAST: usize = PAGES_LAST * PAGE / 8 * 7;
 
+/// Up to this level, [`IndexWriter::fill`] leaves more slots empty. An index of at most 15 million
+/// keys can afford a byte more per key, and searches for absent keys take about 10 % less time.
+const ROOMY_LEVEL: u32 = 13;
+
 /// Pages that are allocated before an entry is admitted: if each buffered and displaced entry makes
 /// its shard one page larger, and one of these shards is copied or split, all of them fit.
 const SPARE_PAGES: u32 = (2 * BUFFER_SLOTS + 2 * PAGES_MAX) as u32;
@@ -179,7 +183,8 @@ impl IndexWriter {
         if !is_sorted {
             live.sort_unstable();
         }
-        let pages = (live.len() * 8 / 7 + SLACK).div_ceil(PAGE);
+        let slots = if level <= ROOMY_LEVEL { live.len() * 5 / 4 } else { live.len() * 8 / 7 };
+        let pages = (slots + SLACK).div_ceil(PAGE);
         self.lay_out(index, &shard, &live, pages)?;
         self.entries += more.len() as u64;
         Ok(())
