@@ -21,6 +21,7 @@ use crate::log::segments::key_run_file::{KeyRun, KeyRunWriter, check_place};
 use crate::log::segments::key_source::{Direction, KeyEntry, KeySource};
 use crate::log::segments::segment::Segment;
 use crate::log::state::key_order::{KeyOrder, Refused, SegmentTail, Source, Sources};
+use crate::log::state::lookup::GROUP;
 use crate::log::state::shared::Shared;
 use crate::log::write::settle::lock_settled;
 use crate::log::write::sync::make_durable;
@@ -146,7 +147,7 @@ fn write_run_of(shared: &Shared, sources: &Sources, number: u64) -> Result<Arc<K
         let (record, _) = segment.read(offset, &mut buffer)?;
         if record.key == entry.key { Ok(true) } else { Err(segment.damage(offset)) }
     };
-    write(shared, all, (number, number), is_intact, || Ok(()), || Ok(()))
+    write(shared, all, (number, number), |_| {}, is_intact, || Ok(()), || Ok(()))
 }
 
 /// Merges runs, if some should be. A merge for which there was no space is not tried again before
@@ -199,7 +200,8 @@ fn merge(shared: &Shared, order: &KeyOrder, sources: &Sources, old: &[Arc<KeyRun
         Ok(())
     };
     let all = all.collect::<Result<_>>()?;
-    let new = write(shared, all, segments, is_current, between, || sync_log(shared))?;
+    let prefetch = |entry: KeyEntry<'_>| lookup.index.prefetch(lookup.hash(entry.key));
+    let new = write(shared, all, segments, prefetch, is_current, between, || sync_log(shared))?;
     order.replace_runs(old, new);
     // A power cut must not keep the removal of the old names and lose the new one.
     shared.dir.sync()?;
@@ -263,11 +265,13 @@ fn sync_log(shared: &Shared) -> Result<()> {
 }
 
 /// Writes those entries of sources that `is_kept` accepts as the run of these segments. Calls
-/// `between` now and then, and `before` before the run is published.
+/// `prefetch` for some entries before `is_kept`, `between` now and then, and `before` before the
+/// run is published.
 fn write(
     shared: &Shared,
     all: Vec<Source>,
     segments: (u64, u64),
+    prefetch: impl Fn(KeyEntry<'_>),
     mut is_kept: impl FnMut(KeyEntry<'_>) -> Result<bool>,
     between: impl Fn() -> Result<()>,
     before: impl FnOnce() -> Result<()>,
@@ -275,21 +279,59 @@ fn write(
     shared.dir.check_lock()?;
     let store = shared.dir.store;
     let mut merge = KeyMerge::new(all, Direction::Forward);
-    let mut slices = WorkSlices::new(shared);
+    let (mut slices, mut group) = (WorkSlices::new(shared), Group::default());
     shared.dir.stage(&key_run_file(segments), |out| {
         let mut writer = KeyRunWriter::new(out, store, segments)?;
-        while let Some(entry) = merge.current() {
-            if is_kept(entry)? {
-                writer.push(entry)?;
+        while group.fill(&mut merge, &prefetch)? {
+            for entry in group.entries() {
+                if is_kept(entry)? {
+                    writer.push(entry)?;
+                }
+                if slices.advance(entry.key.len() as u64 + 16) {
+                    between()?;
+                }
             }
-            if slices.advance(entry.key.len() as u64 + 16) {
-                between()?;
-            }
-            merge.advance()?;
         }
         writer.finish()?;
         before()
     })?;
     KeyRun::open(&*shared.dir.disk, shared.options.access, &shared.dir.path, store, segments)
         .map(Arc::new)
+}
+
+/// Entries whose memory is prefetched together.
+#[derive(Default)]
+struct Group {
+    keys: Vec<u8>,
+    /// End of the key, segment, offset.
+    entries: Vec<(usize, u64, u64)>,
+}
+
+impl Group {
+    /// Takes the next entries of a source and passes each to `prefetch`. Returns whether there are
+    /// any.
+    fn fill(
+        &mut self,
+        source: &mut impl KeySource,
+        prefetch: impl Fn(KeyEntry<'_>),
+    ) -> Result<bool> {
+        self.keys.clear();
+        self.entries.clear();
+        while self.entries.len() < GROUP
+            && let Some(entry) = source.current()
+        {
+            prefetch(entry);
+            self.keys.extend_from_slice(entry.key);
+            self.entries.push((self.keys.len(), entry.segment, entry.offset));
+            source.advance()?;
+        }
+        Ok(!self.entries.is_empty())
+    }
+
+    fn entries(&self) -> impl Iterator<Item = KeyEntry<'_>> {
+        self.entries.iter().scan(0, |start, &(end, segment, offset)| {
+            let key = &self.keys[std::mem::replace(start, end)..end];
+            Some(KeyEntry { key, segment, offset })
+        })
+    }
 }

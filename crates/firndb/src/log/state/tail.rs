@@ -17,6 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a key in an entry.
 const PREFIX: usize = 12;
+/// An iteration prefetches the record of the entry that comes this many entries later.
+const AHEAD: usize = 8;
+/// Cache lines of it.
+const RECORD_LINES: usize = 3;
 /// A piece is more than this many times as long as the next one.
 const RATIO: usize = 4;
 
@@ -25,12 +29,19 @@ pub(crate) trait ReadKey {
     /// The key of the record at this offset, in units of the segment's alignment. It may use the
     /// buffer.
     fn read_key<'a>(&'a self, offset: u32, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]>;
+    /// Prefetches a record that is read soon.
+    fn prefetch_record(&self, offset: u32);
 }
 
 impl ReadKey for Segment {
     fn read_key<'a>(&'a self, offset: u32, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
         let offset = u64::from(offset) << self.alignment_log2;
         Ok(self.peek(offset, buffer)?.0.key)
+    }
+
+    #[inline]
+    fn prefetch_record(&self, offset: u32) {
+        self.prefetch(self.location(u64::from(offset) << self.alignment_log2), RECORD_LINES);
     }
 }
 
@@ -280,6 +291,13 @@ impl<S: ReadKey> TailIter<S> {
                 Direction::Forward => self.left.start,
                 Direction::Reverse => self.left.end.wrapping_sub(1),
             };
+            let later = match self.direction {
+                Direction::Forward => next + AHEAD,
+                Direction::Reverse => next.wrapping_sub(AHEAD),
+            };
+            if let Some(entry) = self.piece.get(later) {
+                self.segment.prefetch_record(entry.offset());
+            }
             let Some(&entry) = self.piece.get(next).filter(|_| !self.left.is_empty()) else {
                 self.current.of = None;
                 return Ok(());

@@ -23,6 +23,10 @@ impl ReadKey for Keys {
         }
         Ok(&self.keys[offset as usize])
     }
+
+    fn prefetch_record(&self, offset: u32) {
+        assert!((offset as usize) < self.keys.len());
+    }
 }
 
 type Entries = Vec<(Vec<u8>, u64)>;
