@@ -44,6 +44,17 @@ pub(crate) fn beginning(key: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
+/// [`beginning`] of 16 bytes.
+#[inline]
+pub(crate) fn long_beginning(key: &[u8]) -> u128 {
+    let bytes = key.first_chunk().copied().unwrap_or_else(|| {
+        let mut bytes = [0; 16];
+        bytes[..key.len()].copy_from_slice(key);
+        bytes
+    });
+    u128::from_be_bytes(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +81,8 @@ mod tests {
         assert_eq!(beginning(b""), 0);
         assert_eq!(beginning(&[1, 2]), 0x0102 << 48);
         assert_eq!(beginning(&[1, 2, 3, 4, 5, 6, 7, 8, 9]), 0x0102_0304_0506_0708);
+        assert_eq!(long_beginning(b""), 0);
+        assert_eq!(long_beginning(&[1, 2]), 0x0102 << 112);
+        assert_eq!(long_beginning(&[7; 17]), u128::from_be_bytes([7; 16]));
     }
 }

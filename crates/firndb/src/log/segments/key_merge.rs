@@ -2,10 +2,10 @@
 //!
 //! A tournament tree: each inner node keeps the loser of its match, so that after a step the next
 //! entry of one source meets only the losers on the way up, log2 of the number of sources. Most
-//! matches compare 8 bytes of the keys, which the tree keeps.
+//! matches compare 16 bytes of the keys, which the tree keeps.
 
 use crate::Result;
-use crate::bytes::varint::beginning;
+use crate::bytes::varint::long_beginning;
 use crate::log::segments::key_source::{Direction, KeyEntry, KeySource};
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
@@ -23,7 +23,7 @@ pub(crate) struct KeyMerge<S> {
 #[derive(Clone, Copy)]
 struct Player {
     /// Ascends with the order of iteration: the beginning of the current key.
-    rank: u64,
+    rank: u128,
     source: usize,
 }
 
@@ -52,9 +52,9 @@ impl<S: KeySource> KeyMerge<S> {
     #[inline]
     fn player(&self, source: usize) -> Player {
         let rank = match self.sources[source].current() {
-            None => u64::MAX,
+            None => u128::MAX,
             Some(entry) => {
-                let rank = beginning(entry.key);
+                let rank = long_beginning(entry.key);
                 if self.direction == Direction::Forward { rank } else { !rank }
             }
         };

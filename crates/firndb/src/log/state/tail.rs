@@ -8,6 +8,7 @@
 //! of the key are read from the segment, in a sort only for keys that begin alike.
 
 use crate::Result;
+use crate::bytes::varint::long_beginning;
 use crate::log::segments::key_source::{Direction, KeyEntry, KeySource, Place};
 use crate::log::segments::segment::Segment;
 use std::cmp::Ordering;
@@ -70,12 +71,7 @@ impl TailEntry {
 /// The first 12 bytes of a key, filled up with zeros, before 4 zero bytes.
 #[inline]
 fn beginning(key: &[u8]) -> u128 {
-    let bytes = key.first_chunk().copied().unwrap_or_else(|| {
-        let mut bytes = [0; 16];
-        bytes[..key.len()].copy_from_slice(key);
-        bytes
-    });
-    u128::from_be_bytes(bytes) >> 32 << 32
+    long_beginning(key) >> 32 << 32
 }
 
 type Piece = Arc<[TailEntry]>;
