@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Threads load ranges of hashes, each with about this many entries at most, which stay in the
 /// cache while they are sorted.
-const RANGE: u64 = 1 << 19;
+const RANGE: u64 = 1 << 17;
 /// The largest number of threads that read. More would wait for the one that fills the index.
 const THREADS: usize = 8;
 /// Below this many bytes of bits, ranges and threads are not worth it.
