@@ -36,23 +36,23 @@ fn long_varint(bytes: &[u8], first: u8, at: &mut usize) -> Option<usize> {
 /// the numbers of two keys differ, they have the order of the keys.
 #[inline]
 pub(crate) fn beginning(key: &[u8]) -> u64 {
-    let bytes = key.first_chunk().copied().unwrap_or_else(|| {
-        let mut bytes = [0; 8];
-        bytes[..key.len()].copy_from_slice(key);
-        bytes
-    });
-    u64::from_be_bytes(bytes)
+    u64::from_be_bytes(first_bytes(key))
 }
 
 /// [`beginning`] of 16 bytes.
 #[inline]
 pub(crate) fn long_beginning(key: &[u8]) -> u128 {
-    let bytes = key.first_chunk().copied().unwrap_or_else(|| {
-        let mut bytes = [0; 16];
+    u128::from_be_bytes(first_bytes(key))
+}
+
+/// The first bytes of a key, filled up with zeros.
+#[inline]
+fn first_bytes<const N: usize>(key: &[u8]) -> [u8; N] {
+    key.first_chunk().copied().unwrap_or_else(|| {
+        let mut bytes = [0; N];
         bytes[..key.len()].copy_from_slice(key);
         bytes
-    });
-    u128::from_be_bytes(bytes)
+    })
 }
 
 #[cfg(test)]
