@@ -45,7 +45,7 @@ pub(crate) fn long_beginning(key: &[u8]) -> u128 {
     u128::from_be_bytes(first_bytes(key))
 }
 
-/// The first bytes of a key, filled up with zeros.
+/// The first `N` bytes of a key; a shorter key is padded with zeros.
 #[inline]
 fn first_bytes<const N: usize>(key: &[u8]) -> [u8; N] {
     key.first_chunk().copied().unwrap_or_else(|| {

@@ -264,9 +264,9 @@ fn sync_log(shared: &Shared) -> Result<()> {
     shared.dir.record_end(position)
 }
 
-/// Writes those entries of sources that `is_kept` accepts as the run of these segments. Calls
-/// `prefetch` for some entries before `is_kept`, `between` now and then, and `before` before the
-/// run is published.
+/// Writes those entries of sources that `is_kept` accepts as the run of these segments. Passes
+/// [`GROUP`] entries to `prefetch` before it passes them to `is_kept`. Calls `between` now and then,
+/// and `before` before the run is published.
 fn write(
     shared: &Shared,
     all: Vec<Source>,

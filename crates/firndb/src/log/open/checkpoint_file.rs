@@ -17,9 +17,9 @@ use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Threads load ranges of hashes, each with about this many entries at most, which stay in the
-/// cache while they are sorted.
-const RANGE: u64 = 1 << 17;
+/// Threads load ranges of hashes, each with about this many entries, which stay in the cache while
+/// they are sorted. In tests a store of 100,000 keys has several ranges per thread.
+const RANGE: u64 = if cfg!(test) { 1 << 14 } else { 1 << 17 };
 /// The largest number of threads that read. More would wait for the one that fills the index.
 const THREADS: usize = 8;
 /// Below this many bytes of bits, ranges and threads are not worth it.

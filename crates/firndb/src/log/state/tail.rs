@@ -9,6 +9,7 @@
 
 use crate::Result;
 use crate::bytes::varint::long_beginning;
+use crate::log::index::slot::RecordLocation;
 use crate::log::segments::key_source::{Direction, KeyEntry, KeySource, Place};
 use crate::log::segments::segment::Segment;
 use std::cmp::Ordering;
@@ -18,9 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a key in an entry.
 const PREFIX: usize = 12;
-/// An iteration prefetches the record of the entry that comes this many entries later.
+/// An iteration prefetches a record this many entries before it reads it.
 const AHEAD: usize = 8;
-/// Cache lines of it.
+/// Cache lines of a record that are prefetched.
 const RECORD_LINES: usize = 3;
 /// A piece is more than this many times as long as the next one.
 const RATIO: usize = 4;
@@ -42,7 +43,7 @@ impl ReadKey for Segment {
 
     #[inline]
     fn prefetch_record(&self, offset: u32) {
-        self.prefetch(self.location(u64::from(offset) << self.alignment_log2), RECORD_LINES);
+        self.prefetch(RecordLocation::new(self.slot, offset.into()), RECORD_LINES);
     }
 }
 
@@ -68,7 +69,7 @@ impl TailEntry {
     }
 }
 
-/// The first 12 bytes of a key, filled up with zeros, before 4 zero bytes.
+/// The first 12 bytes of a key, then 4 zero bytes; a shorter key is padded with zeros.
 #[inline]
 fn beginning(key: &[u8]) -> u128 {
     long_beginning(key) >> 32 << 32

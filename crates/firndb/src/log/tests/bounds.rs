@@ -101,7 +101,7 @@ fn write_amplification_stays_within_the_threshold() {
     }
 }
 
-/// Enough entries that several threads load them.
+/// Enough entries that several threads load several ranges each.
 #[test]
 fn a_checkpoint_of_many_keys_is_loaded_whole() {
     const KEYS: u32 = 120_000;
