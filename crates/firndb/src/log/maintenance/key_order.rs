@@ -265,8 +265,8 @@ fn sync_log(shared: &Shared) -> Result<()> {
 }
 
 /// Writes those entries of sources that `is_kept` accepts as the run of these segments. Passes
-/// [`GROUP`] entries to `prefetch` before it passes them to `is_kept`. Calls `between` now and then,
-/// and `before` before the run is published.
+/// [`GROUP`] entries to `prefetch` before it passes them to `is_kept`. Calls `between` now and
+/// then, and `before` before the run is published.
 fn write(
     shared: &Shared,
     all: Vec<Source>,
